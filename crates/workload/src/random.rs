@@ -1,0 +1,1 @@
+//! Seeded data, the same bytes whatever the number of threads.

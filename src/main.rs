@@ -1,0 +1,3 @@
+//! The `kbench` binary.
+
+fn main() {}
