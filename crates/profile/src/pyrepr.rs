@@ -135,7 +135,10 @@ impl<'t> Parser<'t> {
                     false => Err(self.error("a dict key lacks its colon")),
                 };
             }
-            pairs.push((key_text(key).ok_or_else(|| self.error("a list cannot be a dict key"))?, self.value(depth + 1)?));
+            pairs.push((
+                key_text(key).ok_or_else(|| self.error("a list cannot be a dict key"))?,
+                self.value(depth + 1)?,
+            ));
             if self.take(b'}') {
                 return Ok(Value::Map(pairs));
             }

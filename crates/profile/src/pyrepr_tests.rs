@@ -12,10 +12,7 @@ fn text(text: &str) -> Value {
 #[test]
 fn cells_of_real_reports() {
     // Forms of shared facts, section 3.1.
-    assert_eq!(
-        parse("((8944, 1024), (1024, 2816))"),
-        Ok(Value::List(vec![ints(&[8944, 1024]), ints(&[1024, 2816])]))
-    );
+    assert_eq!(parse("((8944, 1024), (1024, 2816))"), Ok(Value::List(vec![ints(&[8944, 1024]), ints(&[1024, 2816])])));
     assert_eq!(parse("(33,)"), Ok(ints(&[33])));
     assert_eq!(parse("()"), Ok(ints(&[])));
     assert_eq!(
