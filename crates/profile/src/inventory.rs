@@ -1,5 +1,6 @@
 //! What a profile holds: kernels, their time, their shapes, and how each shape became known.
 
+use crate::naming::TRANSFER_CATEGORY;
 use kbench_workload::{Dtypes, Family, ShapeMap};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -229,9 +230,14 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Kernel time of all rows, ns.
+    /// Kernel time, ns: that of all rows but memory transfers ([`Row::is_transfer`]).
     pub fn total_ns(&self) -> u128 {
-        self.rows.iter().map(|row| u128::from(row.total_ns)).sum()
+        self.rows.iter().filter(|row| !row.is_transfer()).map(|row| u128::from(row.total_ns)).sum()
+    }
+
+    /// Time of memory transfers, ns.
+    pub fn transfer_ns(&self) -> u128 {
+        self.rows.iter().filter(|row| row.is_transfer()).map(|row| u128::from(row.total_ns)).sum()
     }
 
     /// Adds a finding.
@@ -239,45 +245,85 @@ impl Inventory {
         self.health.push(Finding { code: code.to_owned(), severity, message: message.into() });
     }
 
-    /// Sorts rows by time, fills shares and row provenances. Readers call it last.
+    /// Sorts rows by time, fills shares (0 for memory transfers) and row provenances, drops shapes that say nothing, and raises a row's totals
+    /// to those of its shapes where they are less. Readers call it last.
     pub fn finish(&mut self) {
+        for row in &mut self.rows {
+            row.shapes.retain(|used| !used.shape.is_empty() || used.provenance != Provenance::None);
+            let (calls, ns) = row.shaped();
+            row.calls = row.calls.max(calls);
+            row.total_ns = row.total_ns.max(ns);
+        }
         let total = self.total_ns() as f64;
         for row in &mut self.rows {
-            row.share = if total > 0.0 { row.total_ns as f64 / total } else { 0.0 };
+            row.share = if total > 0.0 && !row.is_transfer() { row.total_ns as f64 / total } else { 0.0 };
             row.provenance = row.shapes.iter().map(|used| used.provenance).max().unwrap_or(Provenance::None);
             row.shapes.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(b.calls.cmp(&a.calls)));
         }
         self.rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.kernel.cmp(&b.kernel)));
     }
 
-    /// Coverage of kernel time by shapes. A row's time is split over its shapes by their time, or by their calls when
-    /// no time is known per shape.
+    /// Coverage of kernel time by shapes. A row's time is covered by the time of its shapes, or in proportion to their calls when no time is known per
+    /// shape; what is left of the row is `none`.
     pub fn coverage(&self) -> Coverage {
         let mut coverage = Coverage::default();
         let total = self.total_ns() as f64;
         if total <= 0.0 {
             return coverage;
         }
-        for row in &self.rows {
+        for row in self.rows.iter().filter(|row| !row.is_transfer()) {
             let share = row.total_ns as f64 / total;
-            let weights = row.shape_weights();
-            if weights.is_empty() {
-                *coverage.by_provenance.entry(Provenance::None.name().to_owned()).or_default() += share;
-                continue;
+            let mut known = 0.0;
+            for (used, part) in row.shapes.iter().zip(row.shape_parts()) {
+                known += part;
+                *coverage.by_provenance.entry(used.provenance.name().to_owned()).or_default() += share * part;
+                if row.family.is_replayable() && !used.is_generic() {
+                    coverage.replayable += share * part;
+                }
             }
-            coverage.with_shape += share;
-            if row.family.is_replayable() {
-                coverage.replayable += share;
-            }
-            for (used, weight) in row.shapes.iter().zip(weights) {
-                *coverage.by_provenance.entry(used.provenance.name().to_owned()).or_default() += share * weight;
+            coverage.with_shape += share * known;
+            if share * (1.0 - known) > 1e-12 {
+                *coverage.by_provenance.entry(Provenance::None.name().to_owned()).or_default() += share * (1.0 - known);
             }
         }
         coverage
     }
 }
 
+impl ShapeUse {
+    /// True when the shape only lists the dims of an operator's arguments (`in0=[16,559,1024]`): no family knows them.
+    pub fn is_generic(&self) -> bool {
+        let is_argument =
+            |key: &str| key.strip_prefix("in").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        !self.shape.is_empty() && self.shape.iter().all(|(key, _)| is_argument(key))
+    }
+}
+
 impl Row {
+    /// True for copies and fills that the runtime records by itself (`Memcpy DtoD (Device -> Device)`). They stay in the list, but their time is no
+    /// kernel time. Kernels that copy (`__amd_rocclr_copyBuffer`) are kernels.
+    pub fn is_transfer(&self) -> bool {
+        self.family == Family::Copy && self.category == TRANSFER_CATEGORY
+    }
+
+    /// Calls and time (ns) of all shapes.
+    pub fn shaped(&self) -> (u64, u64) {
+        let sum = |of: fn(&ShapeUse) -> u64| self.shapes.iter().map(of).fold(0, u64::saturating_add);
+        (sum(|used| used.calls), sum(|used| used.total_ns))
+    }
+
+    /// The part of the row's time that each shape stands for, together at most 1: by time, or by calls when no time is known per shape.
+    pub fn shape_parts(&self) -> Vec<f64> {
+        let whole = match self.shaped() {
+            (_, 1..) => self.total_ns,
+            (1.., 0) => self.calls,
+            (0, 0) => return self.shape_weights(),
+        };
+        let by_time = self.shaped().1 > 0;
+        let part = |used: &ShapeUse| if by_time { used.total_ns } else { used.calls } as f64 / whole.max(1) as f64;
+        self.shapes.iter().map(part).collect()
+    }
+
     /// The weight of each shape within the row; they sum to 1. Empty without shapes.
     pub fn shape_weights(&self) -> Vec<f64> {
         let by = |weight: fn(&ShapeUse) -> u64| -> Option<Vec<f64>> {

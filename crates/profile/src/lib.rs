@@ -3,6 +3,23 @@
 //!
 //! This crate reads and classifies; it will never launch a kernel, time anything, or invent a shape.
 
+mod atom;
+mod csv_inventory;
+mod error;
+mod header;
+mod health;
 pub mod inventory;
+mod ledger;
+mod naming;
+pub mod pyrepr;
+mod read;
+mod records;
+mod rocprofv3;
+mod sniff;
+mod tracelens;
 
+pub use csv_inventory::SCHEMA;
+pub use error::ReadError;
 pub use inventory::{Coverage, Finding, Inventory, Location, Phase, Provenance, Row, Severity, ShapeUse, Source};
+pub use read::{ReadOptions, read};
+pub use sniff::{Dialect, sniff};

@@ -1,0 +1,309 @@
+//! rocprofv3's `kernel_trace` (one line a dispatch) and `kernel_stats` (one line a kernel), of every version, and rocprof's older forms.
+//!
+//! Times are ns; grids are in work-items and are not read. Strings stand between quotes with nothing escaped, so the name is what is left between the
+//! columns before and behind it. A trace of a gigabyte is read in one pass, with one entry a distinct name in memory.
+
+use crate::error::ReadError;
+use crate::header::{Header, count, digits, real};
+use crate::health::{Health, Issue};
+use crate::inventory::{Phase, Severity};
+use crate::ledger::{Launches, Ledger};
+use crate::naming::KernelId;
+use crate::records::{Lines, Records, split_around};
+use crate::sniff::{Dialect, STATS_TOTAL, read_header};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+
+/// Lines behind the header, split around the name column.
+struct Wild {
+    lines: Lines,
+    name: usize,
+    columns: usize,
+    /// The file was written by something that doubles quotes inside quotes (pandas, a spreadsheet).
+    is_escaped: bool,
+    fields: Vec<Range<usize>>,
+}
+
+impl Wild {
+    /// Opens a file whose header is known and skips to its first data line.
+    fn open(path: &Path, header: &Header, name: usize) -> Result<Self, ReadError> {
+        let mut lines = Lines::open(path)?;
+        let mut is_escaped = true;
+        while let Some((_, line)) = lines.next()? {
+            if !line.is_empty() && line[0] != b'#' {
+                is_escaped = line[0] != b'"';
+                break;
+            }
+        }
+        Ok(Self { lines, name, columns: header.len(), is_escaped, fields: Vec::with_capacity(header.len()) })
+    }
+
+    /// The next line's number, bytes and field places; lines that do not split are counted.
+    fn next(&mut self, health: &mut Health) -> Result<Option<(u64, &[u8], &[Range<usize>])>, ReadError> {
+        let shown = self.lines.path().to_owned();
+        loop {
+            // Borrowed anew each round: the line lives in the reader's buffer.
+            let Some((number, line)) = self.lines.next()? else { return Ok(None) };
+            if line.is_empty() {
+                continue;
+            }
+            if split_around(line, self.name, self.columns - self.name - 1, &mut self.fields) {
+                break;
+            }
+            health.count(Issue::BadRows, || format!("{}:{number}", shown.display()));
+        }
+        let (number, line) = self.lines.current();
+        Ok(Some((number, line, &self.fields)))
+    }
+}
+
+/// A name as text, with doubled quotes undone where the file doubles them.
+fn name_text(bytes: &[u8], is_escaped: bool) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(bytes);
+    match is_escaped && text.contains("\"\"") {
+        true => Cow::Owned(text.replace("\"\"", "\"")),
+        false => text,
+    }
+}
+
+/// Where a dispatch's duration stands.
+#[derive(Clone, Copy)]
+enum Times {
+    StartEnd(usize, usize),
+    Duration(usize),
+}
+
+impl Times {
+    fn new(header: &Header, path: &Path) -> Result<Self, ReadError> {
+        let start = header.first_of(&["start_timestamp", "beginns"]);
+        let end = header.first_of(&["end_timestamp", "endns"]);
+        match (start, end, header.find("durationns")) {
+            (Some(start), Some(end), _) => Ok(Times::StartEnd(start, end)),
+            (_, _, Some(duration)) => Ok(Times::Duration(duration)),
+            _ => Ok(Times::Duration(header.need("start_timestamp", path, Dialect::KernelTrace)?)),
+        }
+    }
+
+    /// Duration in ns, negative when the dispatch ends before it starts; nothing when the cells hold no numbers.
+    fn duration(self, line: &[u8], fields: &[Range<usize>]) -> Option<i128> {
+        let number = |column: usize| digits(&line[fields[column].clone()]).map(i128::from);
+        match self {
+            Times::StartEnd(start, end) => Some(number(end)? - number(start)?),
+            Times::Duration(duration) => number(duration),
+        }
+    }
+}
+
+/// Launches and time of one name.
+#[derive(Clone, Copy)]
+struct Total {
+    kernel: KernelId,
+    calls: u64,
+    ns: u64,
+    line: u64,
+}
+
+/// Reads a `kernel_trace`.
+pub(crate) fn read_trace(path: &Path, ledger: &mut Ledger) -> Result<(), ReadError> {
+    let header = read_header(&mut Records::open(path)?)?;
+    let name = match header.find("kernelname") {
+        Some(column) => column,
+        None => header.need("kernel_name", path, Dialect::KernelTrace)?,
+    };
+    let times = Times::new(&header, path)?;
+    let mut wild = Wild::open(path, &header, name)?;
+    let is_escaped = wild.is_escaped;
+    let file = path.display().to_string();
+    let mut by_name: HashMap<Box<[u8]>, usize> = HashMap::new();
+    let mut totals: Vec<Total> = Vec::new();
+    while let Some((number, line, fields)) = wild.next(&mut ledger.health)? {
+        let bytes = &line[fields[name].clone()];
+        let issue = match times.duration(line, fields) {
+            Some(1..) if bytes.is_empty() => Issue::BadRows,
+            Some(0) => Issue::ZeroDurations,
+            Some(..0) => Issue::NegativeDurations,
+            None => Issue::BadRows,
+            Some(duration) => {
+                let index = by_name.get(bytes).copied().unwrap_or_else(|| {
+                    let kernel = ledger.names.intern(&name_text(bytes, is_escaped));
+                    match totals.last() {
+                        // Names beyond the limit share the entry behind the last one that had its own.
+                        Some(last) if ledger.names.is_full() && last.kernel == kernel => {}
+                        _ => totals.push(Total { kernel, calls: 0, ns: 0, line: number }),
+                    }
+                    if !ledger.names.is_full() {
+                        by_name.insert(bytes.into(), totals.len() - 1);
+                    }
+                    totals.len() - 1
+                });
+                let total = &mut totals[index];
+                total.calls += 1;
+                total.ns = total.ns.saturating_add(u64::try_from(duration).unwrap_or(u64::MAX));
+                continue;
+            }
+        };
+        ledger.health.count(issue, || format!("{file}:{number}"));
+    }
+    for total in &totals {
+        add(ledger, total, &file);
+    }
+    tell_truncated(ledger, totals.iter().map(|total| total.kernel));
+    Ok(())
+}
+
+/// Reads a `kernel_stats`. Statistics of API calls have the very same header: a file of them is refused by its names.
+pub(crate) fn read_stats(path: &Path, ledger: &mut Ledger) -> Result<(), ReadError> {
+    const DIALECT: Dialect = Dialect::KernelStats;
+    let header = read_header(&mut Records::open(path)?)?;
+    let name = header.need("name", path, DIALECT)?;
+    let calls = header.need("calls", path, DIALECT)?;
+    let total = match header.first_of(STATS_TOTAL) {
+        Some(column) => column,
+        None => header.need(STATS_TOTAL[0], path, DIALECT)?,
+    };
+    let mut wild = Wild::open(path, &header, name)?;
+    let is_escaped = wild.is_escaped;
+    let file = path.display().to_string();
+    let (mut kernels, mut others) = (Vec::new(), Vec::new());
+    while let Some((number, line, fields)) = wild.next(&mut ledger.health)? {
+        let cell = |column: usize| &line[fields[column].clone()];
+        let text = name_text(cell(name), is_escaped);
+        let ns = digits(cell(total))
+            .or_else(|| real(cell(total)).and_then(|ns| (0.0..1.8e19).contains(&ns).then_some(ns as u64)));
+        let issue = match (count(cell(calls)), ns) {
+            (Some(_), Some(_)) if text.is_empty() => Issue::BadRows,
+            (Some(_), Some(_)) if not_a_kernel(&text).is_some() => {
+                others.push((number, text.into_owned()));
+                continue;
+            }
+            (Some(_), Some(0)) => Issue::ZeroDurations,
+            (Some(calls), Some(ns)) => {
+                kernels.push(Total { kernel: ledger.names.intern(&text), calls, ns, line: number });
+                continue;
+            }
+            _ => Issue::BadRows,
+        };
+        ledger.health.count(issue, || format!("{file}:{number}"));
+    }
+    if let Some((number, name)) = others.first()
+        && others.len() > kernels.len()
+    {
+        let what = not_a_kernel(name).unwrap_or("no kernels");
+        let reason = format!(
+            "line {number} is `{name}`: these are statistics of {what} (the header is the same). Give kernel_stats.csv or kernel_trace.csv of the \
+             same run (rocprofv3 --kernel-trace --stats)"
+        );
+        return Err(ReadError::Empty { path: path.to_owned(), dialect: DIALECT, reason });
+    }
+    for (number, name) in others {
+        ledger.health.count(Issue::ApiRows, || format!("{file}:{number}: {name}"));
+    }
+    for total in &kernels {
+        add(ledger, total, &file);
+    }
+    tell_truncated(ledger, kernels.iter().map(|total| total.kernel));
+    Ok(())
+}
+
+/// True when the first name in a file with the header of `kernel_stats` is that of a kernel.
+pub(crate) fn holds_kernels(path: &Path) -> bool {
+    let first_name = || -> Result<Option<bool>, ReadError> {
+        let mut records = Records::open(path)?;
+        let header = read_header(&mut records)?;
+        let name = header.need("name", path, Dialect::KernelStats)?;
+        Ok(records.next()?.map(|record| not_a_kernel(&record.text(name)).is_none()))
+    };
+    first_name().is_ok_and(|found| found.unwrap_or(false))
+}
+
+fn add(ledger: &mut Ledger, total: &Total, file: &str) {
+    ledger.add(&Launches {
+        kernel: total.kernel,
+        op: None,
+        family: None,
+        phase: Phase::Unknown,
+        position: None,
+        calls: total.calls,
+        total_ns: total.ns,
+        shape: None,
+        file,
+        line: total.line,
+    });
+}
+
+/// What a name in statistics stands for when it is no kernel.
+fn not_a_kernel(name: &str) -> Option<&'static str> {
+    let followed_by_capital =
+        |head: &str| name.strip_prefix(head).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return None;
+    }
+    if name.starts_with("MEMORY_COPY_") || name == "MEMORY_COPY" || name.starts_with("MEMORY_ALLOCATION") {
+        return Some("memory copies or allocations");
+    }
+    let domains = ["_API", "_API_EXT", "_DISPATCH", "_MEMORY"];
+    if domains.iter().any(|tail| name.ends_with(tail))
+        && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    {
+        return Some("whole domains");
+    }
+    let is_api = followed_by_capital("hip")
+        || name.starts_with("hsa_")
+        || name.starts_with("roctx")
+        || name.starts_with("__hip")
+        || followed_by_capital("nccl") && !name.contains("Kernel")
+        || followed_by_capital("rocDec")
+        || followed_by_capital("rocJpeg");
+    is_api.then_some("API calls on the CPU")
+}
+
+/// A whole file of names without a parameter list or a mangled form was most likely made with `--truncate-kernels`; names of assembly and Triton
+/// kernels have none either, so this is a note.
+fn tell_truncated(ledger: &mut Ledger, kernels: impl Iterator<Item = KernelId>) {
+    let mut seen = 0;
+    for kernel in kernels {
+        let name = ledger.names.raw(kernel);
+        if name.contains(['(', '<']) || name.starts_with("_Z") {
+            return;
+        }
+        seen += 1;
+    }
+    if seen > 0 {
+        let text = format!(
+            "none of the {seen} kernel names has template or parameter lists: if the profile was taken with --truncate-kernels, instances of one \
+             template stand in one row"
+        );
+        ledger.health.tell(Severity::Note, "truncated_names", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn api_calls_and_domains_are_no_kernels() {
+        for name in [
+            "hipMalloc",
+            "hsa_queue_create",
+            "HIP_API",
+            "KERNEL_DISPATCH",
+            "MEMORY_COPY_HOST_TO_DEVICE",
+            "ncclAllReduce",
+        ] {
+            assert!(not_a_kernel(name).is_some(), "{name}");
+        }
+        for name in [
+            "ncclDevKernel_Generic_1(ncclDevKernelArgs)",
+            "hip_kernel",
+            "ncclDevKernel_Generic_1",
+            "attn_fwd",
+            "Cijk_Alik",
+            "void f<int>(int)",
+        ] {
+            assert!(not_a_kernel(name).is_none(), "{name}");
+        }
+    }
+}
