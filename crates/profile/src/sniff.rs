@@ -154,6 +154,8 @@ impl Dialect {
         Some(match () {
             () if has(&["family", "shape"]) => Dialect::Inventory,
             () if any(is_joined) => Dialect::Comparison,
+            // It has timestamps too, but of runs that were slowed down to count.
+            () if has(&["kernel_name", "dispatch_id", "gpu_id", "grid_size"]) => Dialect::PmcPerf,
             () if header.has("counter_name") => Dialect::CounterCollection,
             () if has(&["kernel_name", "start_timestamp", "end_timestamp"]) || has(&["kernelname", "durationns"]) => {
                 Dialect::KernelTrace
@@ -195,7 +197,6 @@ impl Dialect {
                 Dialect::OpsSummary
             }
             () if header.has("collective name") => Dialect::Collectives,
-            () if has(&["kernel_name", "dispatch_id", "gpu_id", "grid_size"]) => Dialect::PmcPerf,
             () if has(&["kernel_name", "dispatch_id", "gpu_id"]) => Dialect::PmcDispatchInfo,
             () if has(&["gpu_arch", "hostname"]) => Dialect::SysInfo,
             () => return None,

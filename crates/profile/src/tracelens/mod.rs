@@ -8,6 +8,7 @@
 //! 3. Category sheets repeat nested operators and are never added to anything.
 
 pub(crate) mod cells;
+mod nested;
 pub(crate) mod ops;
 pub(crate) mod rocprof;
 
@@ -48,7 +49,18 @@ pub(crate) fn read(report: &Report, ledger: &mut Ledger) -> Result<(), ReadError
         Ok(Sheet { file: path.display().to_string(), rows })
     };
     let unified = match report.category {
-        Some(_) => sheet(&report.category, Dialect::CategorySheet, ledger)?,
+        Some(_) => {
+            let mut category = sheet(&report.category, Dialect::CategorySheet, ledger)?;
+            let removed = nested::remove(&mut category.rows);
+            if removed > 0 {
+                let text = format!(
+                    "{:.3} µs stood twice in the sheet, under an operator and under the one that called it; they count once",
+                    removed as f64 / 1000.0
+                );
+                ledger.health.tell(Severity::Warning, "nested_ops", text);
+            }
+            category
+        }
         None => sheet(&report.unified, Dialect::UnifiedPerfSummary, ledger)?,
     };
     let unique = sheet(&report.unique, Dialect::OpsUniqueArgs, ledger)?;
