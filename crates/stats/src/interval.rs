@@ -76,8 +76,8 @@ impl Interval {
         self.lo <= value && value <= self.hi
     }
 
-    /// Whether the two have a point in common.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.lo <= other.hi && other.lo <= self.hi
+    /// The smallest interval that holds both; labelled with the confidence of `self`.
+    pub fn hull(&self, other: &Self) -> Self {
+        Self { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi), confidence: self.confidence }
     }
 }

@@ -1,5 +1,7 @@
 //! Steady state, look schedule and stopping rule.
 
+#![allow(clippy::unwrap_used)] // helpers outside of test functions, too
+
 mod common;
 
 use common::{Source, config};

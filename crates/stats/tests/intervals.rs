@@ -230,12 +230,15 @@ proptest! {
                 order_statistic_median(&scaled, P95).unwrap().interval,
             ),
         ];
-        for (interval, scaled) in pairs {
+        for (interval, scaled) in &pairs {
             prop_assert!(sample.min() <= interval.lo() && interval.lo() <= interval.hi());
             prop_assert!(interval.hi() <= sample.max());
             prop_assert_eq!((interval.lo() * scale, interval.hi() * scale), (scaled.lo(), scaled.hi()));
             prop_assert!(interval.half_width() >= 0.0 && interval.contains(interval.lo()));
         }
+        let (a, b) = (pairs[0].0, pairs[1].0);
+        let hull = a.hull(&b);
+        prop_assert_eq!((hull.lo(), hull.hi()), (a.lo().min(b.lo()), a.hi().max(b.hi())));
         // Independent draws do not see the order of the samples.
         let mut reversed = values;
         reversed.reverse();
