@@ -5,8 +5,7 @@ use crate::families::checks::check_allowed;
 use crate::{Dtype, DtypeTag, Fp8Flavor, ShapeError, ShapeMap, narrow};
 
 /// The output dtypes of quantisation.
-const QUANTISED: &[Dtype] =
-    &[Dtype::Fp8E4m3fn, Dtype::Fp8E4m3fnuz, Dtype::Fp8E5m2, Dtype::Fp8E5m2fnuz, Dtype::I8];
+const QUANTISED: &[Dtype] = &[Dtype::Fp8E4m3fn, Dtype::Fp8E4m3fnuz, Dtype::Fp8E5m2, Dtype::Fp8E5m2fnuz, Dtype::I8];
 
 /// How output rows share their scales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! What the tests of every family check the same way.
 
 use crate::verify::compare;
-use crate::{CaseOptions, Fp8Flavor, OpArg, OpCall, Role, ShapeError, TensorSet, Tolerance, Value, Workload, case, narrow};
 use crate::{ArgDims, Family};
+use crate::{
+    CaseOptions, Fp8Flavor, OpArg, OpCall, Role, ShapeError, TensorSet, Tolerance, Value, Workload, case, narrow,
+};
 
 /// Options of tests.
 pub(crate) const OPTIONS: CaseOptions = CaseOptions { fp8: Fp8Flavor::Fnuz, seed: 1 };

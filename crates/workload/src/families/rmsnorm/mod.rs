@@ -45,11 +45,7 @@ pub struct Rmsnorm {
 }
 
 /// Builds a case of this family.
-pub(crate) fn build(
-    shape: &ShapeMap,
-    dtypes: &Dtypes,
-    options: CaseOptions,
-) -> Result<Box<dyn Workload>, ShapeError> {
+pub(crate) fn build(shape: &ShapeMap, dtypes: &Dtypes, options: CaseOptions) -> Result<Box<dyn Workload>, ShapeError> {
     Ok(Box::new(Rmsnorm::new(shape, dtypes, options)?))
 }
 

@@ -32,9 +32,8 @@ fn signature(op: &OpCall) -> Option<Signature> {
     let local = local_name(op);
     let local = ["_ck", "_cu", "_opus"].iter().find_map(|tail| local.strip_suffix(tail)).unwrap_or(local);
     let plain = |out, x, residual, weight| Some(Signature { out, x, residual, scale: None, weight, quantised: false });
-    let quantised = |out, x, residual, scale, weight| {
-        Some(Signature { out, x, residual, scale, weight, quantised: true })
-    };
+    let quantised =
+        |out, x, residual, scale, weight| Some(Signature { out, x, residual, scale, weight, quantised: true });
     match local {
         "rms_norm" | "_fused_rms_norm" if name.starts_with("aten::") => plain(None, 0, No, 2),
         "rms_norm" | "rmsnorm2d_fwd" | "rmsnorm" | "rocm_aiter_rms_norm" | "rocm_aiter_rmsnorm2d_fwd" => {
@@ -52,6 +51,8 @@ fn signature(op: &OpCall) -> Option<Signature> {
         "rms_norm_dynamic_per_token_quant" | "rms_norm_per_block_quant" => quantised(Some(0), 1, If(6), Some(3), 2),
         "rocm_aiter_rmsnorm_fp8_group_quant" => quantised(None, 0, No, None, 1),
         "rocm_aiter_rmsnorm_with_add_fp8_group_quant" => quantised(None, 0, Yes, None, 2),
+        // (inp1, weight, eps, inp2, weight2, eps2, group_size, dtype_quant, residual)
+        "fused_rms_fp8_group_quant" => quantised(None, 0, If(8), None, 1),
         _ => None,
     }
 }
@@ -60,7 +61,6 @@ fn signature(op: &OpCall) -> Option<Signature> {
 const OTHERS: &[(&str, &str)] = &[
     ("smoothquant", "it scales the input by a given vector before quantisation"),
     ("static_fp8_quant", "it quantises with a given scale"),
-    ("fused_rms_fp8_group_quant", "it may norm a second tensor, which its profile does not tell apart"),
 ];
 
 /// Recovers a shape of this family from an operator call.
@@ -70,6 +70,9 @@ pub(crate) fn recover(op: &OpCall) -> Option<Result<Recovered, ShapeError>> {
         return Some(Err(unclear(op, "call", local, format!("no case can be made of it: {why}"))));
     }
     let signature = signature(op)?;
+    if local == "fused_rms_fp8_group_quant" && op.tensor(3).is_some() {
+        return Some(Err(unclear(op, "call", local, "no case can be made of it: it norms a second tensor")));
+    }
     Some(if op.args.iter().any(|arg| arg.tensor().is_some()) {
         from_args(op, &signature)
     } else {
@@ -84,7 +87,12 @@ fn from_args(op: &OpCall, signature: &Signature) -> Result<Recovered, ShapeError
     let weight_dims = op.tensor(signature.weight).unwrap_or_default();
     let (rows, hidden) = rows_and_width(op, "input", dims)?;
     if !weight_dims.is_empty() && elements(op, "weight", weight_dims)? != hidden {
-        return Err(unclear(op, "weight", format!("{weight_dims:?}"), format!("the input's rows have {hidden} elements")));
+        return Err(unclear(
+            op,
+            "weight",
+            format!("{weight_dims:?}"),
+            format!("the input's rows have {hidden} elements"),
+        ));
     }
     if weight_dims.is_empty() {
         assumed.push("the call has no weight; the case multiplies by one".to_owned());

@@ -189,6 +189,14 @@ fn operators_give_shapes() {
             "rows=8,hidden=4096,add=true,quant=group,group=128,eps=1e-6",
             "bf16,out=fp8",
         ),
+        (
+            call(
+                "aiter::fused_rms_fp8_group_quant",
+                &[(M, BF16), (W, BF16), (&[], "1e-06"), (&[], ""), (&[], ""), (&[], ""), (&[], "64")],
+            ),
+            "rows=32,hidden=2880,add=false,quant=group,group=64,eps=1e-6",
+            "bf16,out=fp8",
+        ),
         (none, "rows=32,hidden=2880,add=false,eps=1e-5", "bf16"),
         (
             // Leading dims are rows: norms over the heads of a query.
@@ -229,8 +237,12 @@ fn unclear_calls_are_errors() {
         (call("aiter::rms_norm", &[(&[0, 2880], BF16), (W, BF16)]), "empty"),
         (call("aiter::rms_norm", &[(&[u64::MAX, u64::MAX], BF16), (W, BF16)]), "2^48"),
         (call("aiter::rmsnorm2d_fwd_with_smoothquant", &[(M, BF16)]), "given vector"),
+        (call("aiter::fused_rms_fp8_group_quant", &[(M, BF16), (W, BF16), (&[], "1e-06"), (M, BF16)]), "second tensor"),
         (call("_C::rms_norm_static_fp8_quant", &[(M, FP8), (M, BF16)]), "given scale"),
-        (call("aiter::add_rmsnorm_quant", &[(M, FP8), (M, BF16), (M, BF16), (M, BF16), (&[7], "float"), (W, BF16)]), "scales"),
+        (
+            call("aiter::add_rmsnorm_quant", &[(M, FP8), (M, BF16), (M, BF16), (M, BF16), (&[7], "float"), (W, BF16)]),
+            "scales",
+        ),
     ] {
         let error = recover(&op).unwrap().unwrap_err().to_string();
         assert!(error.contains(part), "{}: {error}", op.name);
