@@ -14,10 +14,12 @@ use std::ops::Range;
 const TILE_ROWS: usize = 192;
 /// Most rows of `b` in a tile.
 const TILE_COLUMNS: usize = 512;
-/// Elements of k in a tile: with it a tile of `a` takes 768 KiB.
-const TILE_DEPTH: usize = 1024;
+/// Elements of k in a tile. With it a tile of `a` takes 576 KiB, and a panel of `b` and a few rows of `a` 42 KiB.
+const TILE_DEPTH: usize = 768;
+/// Rows of `b` decoded at once.
+const PANEL: usize = 8;
 /// Rows of `b` multiplied at once.
-const PANEL: usize = 4;
+const COLUMNS: usize = 4;
 /// Lanes of the widest vectors: decoded rows are padded with zeros to a multiple.
 const LANES: usize = 16;
 
@@ -160,51 +162,55 @@ impl WithSimd for Panel<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let (a, b) = (S::as_simd_f32s(self.a).0, S::as_simd_f32s(self.b).0);
-        // Accumulators, one row of `a` and one vector of `b` must fit the registers.
-        if self.columns < PANEL {
-            let stride = stride(self.depth) / S::F32_LANES;
-            for column in 0..self.columns {
-                self.by_rows::<S, 4, 1>(simd, a, &b[column * stride..], column);
-            }
-        } else if S::REGISTER_COUNT >= 32 {
-            self.by_rows::<S, 6, PANEL>(simd, a, b, 0);
+        // Accumulators, one vector of `a` and one of each row of `b` must fit the registers.
+        if S::REGISTER_COUNT >= 32 {
+            self.by_rows::<S, 6>(simd, a, b);
         } else {
-            self.by_rows::<S, 3, PANEL>(simd, a, b, 0);
+            self.by_rows::<S, 3>(simd, a, b);
         }
     }
 }
 
 // Plain loops over constant bounds and no closures: whatever is not inlined here runs without the wide vectors.
 impl Panel<'_> {
+    /// R rows of `a` at a time, so that they stay in the first-level cache for all of the panel.
     #[inline(always)]
-    fn by_rows<S: Simd, const R: usize, const C: usize>(
-        &mut self,
-        simd: S,
-        a: &[S::f32s],
-        b: &[S::f32s],
-        column: usize,
-    ) {
+    fn by_rows<S: Simd, const R: usize>(&mut self, simd: S, a: &[S::f32s], b: &[S::f32s]) {
         let stride = stride(self.depth) / S::F32_LANES;
-        let depth = self.depth.div_ceil(S::F32_LANES);
         let mut row = 0;
         while row + R <= self.rows {
-            let sums = dots::<S, R, C>(simd, &a[row * stride..], b, stride, depth);
-            self.add(row, column, sums);
+            self.by_columns::<S, R>(simd, &a[row * stride..], b, row);
             row += R;
         }
         while row < self.rows {
-            let sums = dots::<S, 1, C>(simd, &a[row * stride..], b, stride, depth);
-            self.add(row, column, sums);
+            self.by_columns::<S, 1>(simd, &a[row * stride..], b, row);
             row += 1;
         }
     }
 
     #[inline(always)]
+    fn by_columns<S: Simd, const R: usize>(&mut self, simd: S, a: &[S::f32s], b: &[S::f32s], row: usize) {
+        let stride = stride(self.depth) / S::F32_LANES;
+        let depth = self.depth.div_ceil(S::F32_LANES);
+        let mut column = 0;
+        while column + COLUMNS <= self.columns {
+            let sums = dots::<S, R, COLUMNS>(simd, a, &b[column * stride..], stride, depth);
+            self.add(row, column, sums);
+            column += COLUMNS;
+        }
+        while column < self.columns {
+            let sums = dots::<S, R, 1>(simd, a, &b[column * stride..], stride, depth);
+            self.add(row, column, sums);
+            column += 1;
+        }
+    }
+
+    #[inline(always)]
     fn add<const R: usize, const C: usize>(&mut self, row: usize, column: usize, sums: [[f32; C]; R]) {
-        for i in 0..R {
+        for (i, sums) in sums.iter().enumerate() {
             let c = &mut self.c[(row + i) * self.c_stride + column..][..C];
-            for j in 0..C {
-                c[j] += sums[i][j];
+            for (c, sum) in c.iter_mut().zip(sums) {
+                *c += sum;
             }
         }
     }

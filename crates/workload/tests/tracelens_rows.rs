@@ -3,6 +3,8 @@
 //! The reports are not part of the project: without them (`$KBENCH_REAL_DATA`, or `shared/data` beside the workspace) the test
 //! says that it skips.
 
+#![allow(clippy::unwrap_used)]
+
 use kbench_workload::{ArgDims, CaseOptions, Family, Fp8Flavor, OpArg, OpCall, Value, case, recover};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -29,7 +29,7 @@ impl RowQuant {
             Some(other) => return Err(ShapeError::invalid("quant", other, "none, per_token or group is needed")),
         };
         match (quant, group) {
-            (RowQuant::Group(group), _) if group == 0 || hidden % group != 0 => {
+            (RowQuant::Group(group), _) if !hidden.is_multiple_of(group) => {
                 Err(ShapeError::invalid("group", group, format!("must divide hidden={hidden}")))
             }
             (RowQuant::None | RowQuant::PerToken, Some(group)) => {

@@ -74,7 +74,7 @@ fn recover_gated(op: &OpCall, kind: Kind, quantised: bool) -> Result<Recovered, 
     if quantised {
         let dims = tensor(op, 2, "scales")?;
         let groups = elements(op, "scales", dims)? / rows;
-        if groups == 0 || hidden % groups != 0 {
+        if groups == 0 || !hidden.is_multiple_of(groups) {
             return Err(unclear(
                 op,
                 "scales",

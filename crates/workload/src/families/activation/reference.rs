@@ -107,7 +107,7 @@ fn gelu(x: f32) -> f32 {
 #[inline(always)]
 fn gelu_tanh(x: f32) -> f32 {
     // (1 + tanh(y)) / 2 = 1 / (1 + e^-2y)
-    const SLOPE: f32 = 0.797_884_56;
+    const SLOPE: f32 = 0.797_884_6;
     let y = SLOPE * (x + 0.044_715 * x * x * x);
     x / (1.0 + exp(-2.0 * y))
 }
@@ -118,13 +118,7 @@ fn gelu_tanh(x: f32) -> f32 {
 fn exp(x: f32) -> f32 {
     // Adding and subtracting 1.5·2^23 rounds to a whole number.
     const ROUND: f32 = 12_582_912.0;
-    let clamped = if x > 87.0 {
-        87.0
-    } else if x < -87.0 {
-        -87.0
-    } else {
-        x
-    };
+    let clamped = x.clamp(-87.0, 87.0);
     let n = (clamped * LOG2_E + ROUND) - ROUND;
     // The fraction by two subtractions: ln 2 in a part that multiplies exactly and a rest.
     const LN_2_HIGH: f32 = 0.693_359_4;

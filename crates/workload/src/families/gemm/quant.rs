@@ -73,7 +73,7 @@ impl Quant {
                 ));
             }
         }
-        if self == Quant::Mx32 && case.k % 32 != 0 {
+        if self == Quant::Mx32 && !case.k.is_multiple_of(32) {
             return Err(ShapeError::invalid("k", case.k, "must be a multiple of 32 with quant=mx32"));
         }
         Ok(())

@@ -149,7 +149,7 @@ fn quantised(
     }
     let Some(scale) = signature.scale else {
         let group = op.args.iter().enumerate().skip(signature.weight).filter_map(|(index, _)| number(op, index));
-        let group = group.map(|number| number as u64).find(|group| *group >= 16 && hidden % group == 0);
+        let group = group.map(|number| number as u64).find(|group| *group >= 16 && hidden.is_multiple_of(*group));
         if group.is_none() {
             assumed.push("group is 128: the call does not record its scales".to_owned());
         }
@@ -161,7 +161,7 @@ fn quantised(
         return Ok((shape.with_word("quant", "per_token"), dtypes));
     }
     let groups = scales / rows;
-    if scales == 0 || scales % rows != 0 || hidden % groups != 0 {
+    if scales == 0 || !scales.is_multiple_of(rows) || !hidden.is_multiple_of(groups) {
         let reason = format!("{rows} rows of {hidden} elements cannot share that many scales evenly");
         return Err(unclear(op, "scales", format!("{dims:?}"), reason));
     }

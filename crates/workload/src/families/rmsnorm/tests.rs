@@ -55,12 +55,10 @@ proptest! {
 fn walked_flops(case: &Rmsnorm) -> u128 {
     let mut flops = 0;
     for _ in 0..case.rows {
-        let mut terms = 0;
-        for _ in 0..case.hidden {
+        for term in 0..case.hidden {
             flops += u128::from(case.add); // x + residual
             flops += 1; // square
-            flops += u128::from(terms > 0); // sum
-            terms += 1;
+            flops += u128::from(term > 0); // sum
         }
         flops += 3; // mean, + eps, reciprocal root
         for _ in 0..case.hidden {
