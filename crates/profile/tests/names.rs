@@ -33,7 +33,11 @@ fn check_groups(groups: &[(Family, &'static str, &[&'static str])]) {
 #[test]
 fn rows_of_the_workflow_table() {
     check_groups(&[
-        (Embedding, "Embedding", &["indexSelectSmallIndex", "triton_poi_fused_embedding", "triton_poi_fused_embedding_0"]),
+        (
+            Embedding,
+            "Embedding",
+            &["indexSelectSmallIndex", "triton_poi_fused_embedding", "triton_poi_fused_embedding_0"],
+        ),
         (Rmsnorm, "RMSNorm", &["add_rmsnorm_quant_kernel"]),
         (Rope, "RoPE", &["kn_entry_2c_sbhd_cached_indirect"]),
         (KvCache, "KV Cache", &["reshape_and_cache_with_per_token_quant"]),
@@ -51,10 +55,19 @@ fn rows_of_the_workflow_table() {
         (
             MoeSort,
             "MoE Sort",
-            &["MoeSortingKernel", "MoeSortingMultiPhaseKernel_P0", "MoeSortingMultiPhaseKernel_P0_v2", "MoeSortingMultiPhaseKernel_P23"],
+            &[
+                "MoeSortingKernel",
+                "MoeSortingMultiPhaseKernel_P0",
+                "MoeSortingMultiPhaseKernel_P0_v2",
+                "MoeSortingMultiPhaseKernel_P23",
+            ],
         ),
         (MoeGemm, "MoE Expert GEMM (BF16)", &["kernel_moe_gemm"]),
-        (MoeGemm, "MoE Expert GEMM (FP8)", &["fmoe_bf16_blockscaleFp8", "fmoe_bf16_blockscaleFp8_g1u1_vs_silu_1tg_32x256"]),
+        (
+            MoeGemm,
+            "MoE Expert GEMM (FP8)",
+            &["fmoe_bf16_blockscaleFp8", "fmoe_bf16_blockscaleFp8_g1u1_vs_silu_1tg_32x256"],
+        ),
         (Sampling, "Sampling", &["mix_sample_outer_exponential", "mix_sample_outer_exponential_kernel"]),
     ]);
     let splitk = Table::builtin().classify("wv_splitk_small_fp16_bf16_kernel", None);
@@ -76,7 +89,9 @@ fn kernels_of_the_mi300_traces() {
         (
             MoeGemm,
             "MoE Expert GEMM (BF16)",
-            &["void ck::kernel_moe_gemm<ck::GridwiseMoeGemm<ck::tensor_layout::gemm::RowMajor, unsigned short, unsigned short, float>, true, 2>(ck::Argument)"],
+            &[
+                "void ck::kernel_moe_gemm<ck::GridwiseMoeGemm<ck::tensor_layout::gemm::RowMajor, unsigned short, unsigned short, float>, true, 2>(ck::Argument)",
+            ],
         ),
         (
             MoeGemm,
@@ -87,12 +102,20 @@ fn kernels_of_the_mi300_traces() {
         (
             MoeSort,
             "MoE Sort",
-            &["void ck_tile::kentry<2, ck_tile::MoeSortingKernel<ck_tile::MoeSortingProblemEx<int, float, 2, true, false, false, true, 0> >, ck_tile::MoeSortingKernel<int>::Kargs>(int)"],
+            &[
+                "void ck_tile::kentry<2, ck_tile::MoeSortingKernel<ck_tile::MoeSortingProblemEx<int, float, 2, true, false, false, true, 0> >, ck_tile::MoeSortingKernel<int>::Kargs>(int)",
+            ],
         ),
         (
             MoeGate,
             "MoE Gate",
-            &["aiter::topksoftmax_4x128x8_bf16", "_topk_forward", "_sum_bitmatrix_rows", "_combined_routing_compute", "_combined_routing_memset"],
+            &[
+                "aiter::topksoftmax_4x128x8_bf16",
+                "_topk_forward",
+                "_sum_bitmatrix_rows",
+                "_combined_routing_compute",
+                "_combined_routing_memset",
+            ],
         ),
         (
             PagedAttention,
@@ -106,7 +129,10 @@ fn kernels_of_the_mi300_traces() {
         (
             PagedAttention,
             "PA Reduce",
-            &["void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, __hip_bfloat16, 128, 128, 256, 3, false>(int)", "reduce_segments"],
+            &[
+                "void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, __hip_bfloat16, 128, 128, 256, 3, false>(int)",
+                "reduce_segments",
+            ],
         ),
         (
             Fmha,
@@ -148,10 +174,25 @@ fn kernels_of_the_mi300_traces() {
         (
             Activation,
             "Activation",
-            &["_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_EXadL_Z4siluIS2_ES3_S5_EEEEvPS3_PS4_i"],
+            &[
+                "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_EXadL_Z4siluIS2_ES3_S5_EEEEvPS3_PS4_i",
+            ],
         ),
-        (Embedding, "Embedding", &["void at::native::(anonymous namespace)::indexSelectSmallIndex<c10::BFloat16, long, unsigned int, 2, 2, -2>(int)", "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)"]),
-        (Sampling, "Sampling", &["void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>, unsigned int, long, 4, 4> >(int)"]),
+        (
+            Embedding,
+            "Embedding",
+            &[
+                "void at::native::(anonymous namespace)::indexSelectSmallIndex<c10::BFloat16, long, unsigned int, 2, 2, -2>(int)",
+                "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)",
+            ],
+        ),
+        (
+            Sampling,
+            "Sampling",
+            &[
+                "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>, unsigned int, long, 4, 4> >(int)",
+            ],
+        ),
         (Comm, "Communication", &["ncclDevKernel_Generic_1"]),
         (Other, "Scheduler Metadata", &["create_flashinfer_kv_indices_triton"]),
         // Section 10 lists it as "other"; it is the runtime's fill, so it counts as data movement.
@@ -232,9 +273,32 @@ fn aiter_mixture_of_experts() {
             ],
         ),
         (MoeGemm, "MoE Expert GEMM (INT8)", &["fmoe_bf16_pertokenInt8_g1u0_vs_smf_silu_1tg_32x512"]),
-        (MoeGemm, "MoE Expert GEMM (BF16)", &["fmoe_bf16_noquantBf16_g1u0_vs_atm_inlv_silu_1tg_32x512", "fmoe_kernel_func", "kernel_moe_gemm_2lds", "_fused_moe_kernel", "_fused_moe_persistent_kernel"]),
-        (MoeGemm, "MoE Expert GEMM (FP4)", &["fmoe_bf16_pertokenMXfp4_g1u1_vs_silu_1tg_32x256", "_fused_moe_kernel_mxfp4", "_fused_moe_kernel_mxfp4_silu", "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu"]),
-        (MoeGemm, "MoE Expert GEMM", &["_ZN7ck_tile6kentryILi1ENS_16MoeFlatmmKernelIiEEEEvv", "flydsl_moe1_afp8_wfp4", "flydsl_moe2_afp8_wfp4"]),
+        (
+            MoeGemm,
+            "MoE Expert GEMM (BF16)",
+            &[
+                "fmoe_bf16_noquantBf16_g1u0_vs_atm_inlv_silu_1tg_32x512",
+                "fmoe_kernel_func",
+                "kernel_moe_gemm_2lds",
+                "_fused_moe_kernel",
+                "_fused_moe_persistent_kernel",
+            ],
+        ),
+        (
+            MoeGemm,
+            "MoE Expert GEMM (FP4)",
+            &[
+                "fmoe_bf16_pertokenMXfp4_g1u1_vs_silu_1tg_32x256",
+                "_fused_moe_kernel_mxfp4",
+                "_fused_moe_kernel_mxfp4_silu",
+                "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu",
+            ],
+        ),
+        (
+            MoeGemm,
+            "MoE Expert GEMM",
+            &["_ZN7ck_tile6kentryILi1ENS_16MoeFlatmmKernelIiEEEEvv", "flydsl_moe1_afp8_wfp4", "flydsl_moe2_afp8_wfp4"],
+        ),
         (MoeGemm, "MoE Finalize", &["_finalize_matmul_scatter_bf16"]),
         (
             MoeSort,
@@ -302,10 +366,23 @@ fn aiter_norms_and_gemms() {
         (
             Gemm,
             "Dense GEMM (FP4)",
-            &["aiter::f4gemm_bf16_per1x32Fp4_BpreShuffle_192x128", "_gemm_afp4wfp4_kernel", "_gemm_afp4wfp4_preshuffle_kernel", "_gemm_a16wfp4_kernel"],
+            &[
+                "aiter::f4gemm_bf16_per1x32Fp4_BpreShuffle_192x128",
+                "_gemm_afp4wfp4_kernel",
+                "_gemm_afp4wfp4_preshuffle_kernel",
+                "_gemm_a16wfp4_kernel",
+            ],
         ),
-        (Gemm, "Skinny GEMM", &["wv_splitk_small_fp16_bf16_kernel", "wvSplitK_hf_sml_", "wvSplitKQ_hf_sml_", "LLGemm_Silu_kernel"]),
-        (Gemm, "GEMM Split-K Reduce", &["_gemm_splitk_reduce_kernel", "Cijk_SB_BiasS_HAS_ScaleAlphaVec_PostGSU16_VW4.kd"]),
+        (
+            Gemm,
+            "Skinny GEMM",
+            &["wv_splitk_small_fp16_bf16_kernel", "wvSplitK_hf_sml_", "wvSplitKQ_hf_sml_", "LLGemm_Silu_kernel"],
+        ),
+        (
+            Gemm,
+            "GEMM Split-K Reduce",
+            &["_gemm_splitk_reduce_kernel", "Cijk_SB_BiasS_HAS_ScaleAlphaVec_PostGSU16_VW4.kd"],
+        ),
         (Gemm, "Dense GEMM", &["opus_gemm_256x256", "flydsl_bpreshuffle_wmma_t256x256x256_x"]),
     ]);
 }
@@ -459,35 +536,145 @@ fn names_behind_the_aliases() {
 #[test]
 fn framework_kernels() {
     check(&[
-        ("void at::native::elementwise_kernel_manual_unroll<128, 8, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}>(int)::{lambda(int)#1}>(int)", Some("aten::copy_"), Copy, "Copy"),
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}, std::array<char*, 2ul> >(int)", Some("aten::copy_"), Copy, "Copy"),
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::bfloat16tofloat32_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(c10::BFloat16)#1}, std::array<char*, 2ul> >(int)", Some("aten::copy_"), Copy, "Copy"),
-        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 4, 64, 64>(int)", Some("aten::cat"), Copy, "Copy"),
+        (
+            "void at::native::elementwise_kernel_manual_unroll<128, 8, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}>(int)::{lambda(int)#1}>(int)",
+            Some("aten::copy_"),
+            Copy,
+            "Copy",
+        ),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}, std::array<char*, 2ul> >(int)",
+            Some("aten::copy_"),
+            Copy,
+            "Copy",
+        ),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::bfloat16tofloat32_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(c10::BFloat16)#1}, std::array<char*, 2ul> >(int)",
+            Some("aten::copy_"),
+            Copy,
+            "Copy",
+        ),
+        (
+            "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 4, 64, 64>(int)",
+            Some("aten::cat"),
+            Copy,
+            "Copy",
+        ),
         ("CatArrayBatchedCopy_contig", None, Copy, "Copy"),
-        ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetadata<2>, at::native::(anonymous namespace)::UnaryOpFunctor<long, 2, 1, 1>, at::native::Copy<long, long> >(int)", Some("aten::_foreach_copy_"), Copy, "Copy"),
+        (
+            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetadata<2>, at::native::(anonymous namespace)::UnaryOpFunctor<long, 2, 1, 1>, at::native::Copy<long, long> >(int)",
+            Some("aten::_foreach_copy_"),
+            Copy,
+            "Copy",
+        ),
         ("Memcpy HtoD (Host -> Device)", Some("aten::copy_"), Copy, "Copy"),
         ("Memset (Device)", Some("aten::mean"), Copy, "Fill"),
         ("__amd_rocclr_copyBuffer.kd", None, Copy, "Copy"),
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >(int)", Some("aten::fill_"), Copy, "Fill"),
-        ("void at::native::vectorized_elementwise_kernel<8, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >(int)", Some("aten::add"), Elementwise, "Elementwise"),
-        ("void at::native::vectorized_elementwise_kernel<8, at::native::(anonymous namespace)::silu_kernel(at::TensorIteratorBase&)::{lambda()#1}>(int)", Some("aten::silu"), Activation, "Activation"),
-        ("void at::native::vectorized_elementwise_kernel<8, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}>(int)", Some("aten::gelu"), Activation, "Activation"),
-        ("void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel<at::native::index_put_kernel_impl<at::native::OpaqueType<4> >(int)::{lambda(char*)#1}>(int)::{lambda(int)#1}>(long)", Some("aten::_index_put_impl_"), Elementwise, "Index / Gather"),
-        ("void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)", Some("aten::index"), Elementwise, "Index / Gather"),
-        ("void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)", Some("aten::embedding"), Embedding, "Embedding"),
-        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4> >(int)", Some("aten::mean"), Reduction, "Reduction"),
-        ("void at::native::(anonymous namespace)::cunn_SoftMaxForwardReg<c10::BFloat16, float, c10::BFloat16, at::native::(anonymous namespace)::SoftMaxForwardEpilogue, long, 4>(int)", Some("aten::_softmax"), Softmax, "Softmax"),
-        ("void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 3, false, false>(int)", Some("aten::_softmax"), Softmax, "Softmax"),
-        ("void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float, false>(int)", Some("aten::native_layer_norm"), LayerNorm, "LayerNorm"),
-        ("void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int)", Some("aten::native_layer_norm"), LayerNorm, "LayerNorm"),
-        ("void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float, true>(int)", Some("aten::_fused_rms_norm"), Rmsnorm, "RMSNorm"),
-        ("void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<float, float, true>(int)", Some("aten::_fused_rms_norm_backward"), LayerNorm, "Norm Backward"),
-        ("std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*)", Some("_C::fused_add_rms_norm"), Rmsnorm, "RMSNorm"),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >(int)",
+            Some("aten::fill_"),
+            Copy,
+            "Fill",
+        ),
+        (
+            "void at::native::vectorized_elementwise_kernel<8, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >(int)",
+            Some("aten::add"),
+            Elementwise,
+            "Elementwise",
+        ),
+        (
+            "void at::native::vectorized_elementwise_kernel<8, at::native::(anonymous namespace)::silu_kernel(at::TensorIteratorBase&)::{lambda()#1}>(int)",
+            Some("aten::silu"),
+            Activation,
+            "Activation",
+        ),
+        (
+            "void at::native::vectorized_elementwise_kernel<8, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}>(int)",
+            Some("aten::gelu"),
+            Activation,
+            "Activation",
+        ),
+        (
+            "void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel<at::native::index_put_kernel_impl<at::native::OpaqueType<4> >(int)::{lambda(char*)#1}>(int)::{lambda(int)#1}>(long)",
+            Some("aten::_index_put_impl_"),
+            Elementwise,
+            "Index / Gather",
+        ),
+        (
+            "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)",
+            Some("aten::index"),
+            Elementwise,
+            "Index / Gather",
+        ),
+        (
+            "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)",
+            Some("aten::embedding"),
+            Embedding,
+            "Embedding",
+        ),
+        (
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4> >(int)",
+            Some("aten::mean"),
+            Reduction,
+            "Reduction",
+        ),
+        (
+            "void at::native::(anonymous namespace)::cunn_SoftMaxForwardReg<c10::BFloat16, float, c10::BFloat16, at::native::(anonymous namespace)::SoftMaxForwardEpilogue, long, 4>(int)",
+            Some("aten::_softmax"),
+            Softmax,
+            "Softmax",
+        ),
+        (
+            "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 3, false, false>(int)",
+            Some("aten::_softmax"),
+            Softmax,
+            "Softmax",
+        ),
+        (
+            "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float, false>(int)",
+            Some("aten::native_layer_norm"),
+            LayerNorm,
+            "LayerNorm",
+        ),
+        (
+            "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int)",
+            Some("aten::native_layer_norm"),
+            LayerNorm,
+            "LayerNorm",
+        ),
+        (
+            "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float, true>(int)",
+            Some("aten::_fused_rms_norm"),
+            Rmsnorm,
+            "RMSNorm",
+        ),
+        (
+            "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<float, float, true>(int)",
+            Some("aten::_fused_rms_norm_backward"),
+            LayerNorm,
+            "Norm Backward",
+        ),
+        (
+            "std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*)",
+            Some("_C::fused_add_rms_norm"),
+            Rmsnorm,
+            "RMSNorm",
+        ),
         ("MIOpenBatchNormFwdTrainSpatial", Some("aten::miopen_batch_norm"), LayerNorm, "BatchNorm"),
-        ("igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt256x64x8_wt64x16x4_ws1x1_wr2x2", Some("aten::miopen_convolution"), Conv, "Convolution"),
+        (
+            "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt256x64x8_wt64x16x4_ws1x1_wr2x2",
+            Some("aten::miopen_convolution"),
+            Conv,
+            "Convolution",
+        ),
         ("batched_transpose_64x4_half", Some("aten::miopen_convolution"), Conv, "Convolution Layout"),
         ("SubTensorOpWithScalar1d", Some("aten::miopen_convolution"), Conv, "Convolution Layout"),
-        ("void rocprim::ROCPRIM_400200_NS::detail::trampoline_kernel<rocprim::ROCPRIM_400200_NS::detail::wrapped_scan_config<rocprim::ROCPRIM_400200_NS::default_config, long> >(int)", Some("aten::cumsum"), Reduction, "Scan"),
+        (
+            "void rocprim::ROCPRIM_400200_NS::detail::trampoline_kernel<rocprim::ROCPRIM_400200_NS::detail::wrapped_scan_config<rocprim::ROCPRIM_400200_NS::default_config, long> >(int)",
+            Some("aten::cumsum"),
+            Reduction,
+            "Scan",
+        ),
         ("triton_poi_fused__unsafe_view_mul_silu_2", None, Activation, "Activation"),
         ("triton_poi_fused__unsafe_view_add_3", None, Elementwise, "Elementwise"),
         ("triton_poi_fused_add_bitwise_and_bitwise_not_bitwise_or_ge_lt_mul_sub_0", None, Elementwise, "Elementwise"),
@@ -502,11 +689,38 @@ fn framework_kernels() {
         ("void addition_kernel<float>(float*, float const*, float const*, int, int)", None, Elementwise, "Elementwise"),
         ("vecCopy(double*, double*, double*, int, int) (.kd)", None, Copy, "Copy"),
         ("nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT", Some("aten::addmm"), Gemm, "Dense GEMM (BF16)"),
-        ("fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext", None, Fmha, "Flash Attention"),
-        ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_swiGlu_dynBatch_sm100f", Some("vllm::moe_forward"), MoeGemm, "MoE Expert GEMM (FP4)"),
+        (
+            "fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext",
+            None,
+            Fmha,
+            "Flash Attention",
+        ),
+        (
+            "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_swiGlu_dynBatch_sm100f",
+            Some("vllm::moe_forward"),
+            MoeGemm,
+            "MoE Expert GEMM (FP4)",
+        ),
         ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(int)", None, Comm, "Communication"),
         ("void vllm::cross_device_reduce_2stage<__hip_bfloat16, 8>(int)", None, Comm, "Communication"),
         ("mscclKernel_Sum_float_LL_false", None, Comm, "Communication"),
+        // A collective with a norm fused in is no norm: replaying it as one would be wrong.
+        (
+            "void aiter::allreduce_fusion_kernel_2stage<std::bfloat16_t, rmsnorm_epilogue>(int)",
+            None,
+            Comm,
+            "Communication",
+        ),
+        ("triton_tem_fused_convolution_1", None, Conv, "Convolution"),
+        // Backward kernels are in no family that is replayed.
+        ("triton_red_fused__fused_rms_norm_backward_0", None, LayerNorm, "Norm Backward"),
+        ("_rms_norm_bwd_kernel", None, LayerNorm, "Norm Backward"),
+        (
+            "void at::native::vectorized_elementwise_kernel<8, at::native::(anonymous namespace)::silu_backward_kernel(at::TensorIteratorBase&)::{lambda()#1}>(int)",
+            None,
+            Elementwise,
+            "Activation Backward",
+        ),
         // Linear attention by the names of its public implementations (fla, mamba).
         ("chunk_gated_delta_rule_fwd_kernel_h_blockdim64", None, LinearAttention, "Linear Attention"),
         ("fused_recurrent_gated_delta_rule_fwd_kernel", None, LinearAttention, "Linear Attention"),
