@@ -17,6 +17,7 @@ mod records;
 mod rocprofv3;
 mod sniff;
 mod tracelens;
+pub mod names;
 
 pub use csv_inventory::SCHEMA;
 pub use error::ReadError;
