@@ -29,15 +29,12 @@ struct Wild {
 impl Wild {
     /// Opens a file whose header is known and skips to its first data line.
     fn open(path: &Path, header: &Header, name: usize) -> Result<Self, ReadError> {
+        let mut fields = Vec::with_capacity(header.len());
+        let after = header.len() - name - 1;
+        let is_escaped = doubles_quotes(path, name, after, &mut fields)?;
         let mut lines = Lines::open(path)?;
-        let mut is_escaped = true;
-        while let Some((_, line)) = lines.next()? {
-            if !line.is_empty() && line[0] != b'#' {
-                is_escaped = line[0] != b'"';
-                break;
-            }
-        }
-        Ok(Self { lines, name, columns: header.len(), is_escaped, fields: Vec::with_capacity(header.len()) })
+        skip_header(&mut lines)?;
+        Ok(Self { lines, name, columns: header.len(), is_escaped, fields })
     }
 
     /// The next line's number, bytes and field places; lines that do not split are counted.
@@ -57,6 +54,33 @@ impl Wild {
         let (number, line) = self.lines.current();
         Ok(Some((number, line, &self.fields)))
     }
+}
+
+/// Reads the header line; true when it stands in quotes.
+fn skip_header(lines: &mut Lines) -> Result<bool, ReadError> {
+    while let Some((_, line)) = lines.next()? {
+        if !line.is_empty() && line[0] != b'#' {
+            return Ok(line[0] == b'"');
+        }
+    }
+    Ok(false)
+}
+
+/// True when the file was written again by something that quotes only where it must: its header and a text beside the name are bare.
+fn doubles_quotes(path: &Path, name: usize, after: usize, fields: &mut Vec<Range<usize>>) -> Result<bool, ReadError> {
+    let mut lines = Lines::open(path)?;
+    if skip_header(&mut lines)? {
+        return Ok(false);
+    }
+    let Some((_, line)) = lines.next()? else { return Ok(false) };
+    if !split_around(line, name, after, fields) {
+        return Ok(false);
+    }
+    let others = fields.iter().enumerate().filter(|(index, _)| *index != name);
+    Ok(others.map(|(_, field)| field).any(|field| {
+        let is_quoted = field.start > 0 && line[field.start - 1] == b'"';
+        !is_quoted && line[field.clone()].first().is_some_and(u8::is_ascii_alphabetic)
+    }))
 }
 
 /// A name as text, with doubled quotes undone where the file doubles them.
