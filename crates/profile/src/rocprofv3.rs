@@ -38,7 +38,7 @@ impl Wild {
     }
 
     /// The next line's number, bytes and field places; lines that do not split are counted.
-    fn next(&mut self, health: &mut Health) -> Result<Option<(u64, &[u8], &[Range<usize>])>, ReadError> {
+    fn next(&mut self, health: &mut Health) -> Result<Option<WildLine<'_>>, ReadError> {
         let shown = self.lines.path().to_owned();
         loop {
             // Borrowed anew each round: the line lives in the reader's buffer.
@@ -52,8 +52,17 @@ impl Wild {
             health.count(Issue::BadRows, || format!("{}:{number}", shown.display()));
         }
         let (number, line) = self.lines.current();
-        Ok(Some((number, line, &self.fields)))
+        Ok(Some(WildLine { number, line, fields: &self.fields }))
     }
+}
+
+/// One line of such a file.
+struct WildLine<'l> {
+    /// Line number from 1.
+    number: u64,
+    line: &'l [u8],
+    /// Places of the fields in the line.
+    fields: &'l [Range<usize>],
 }
 
 /// Reads the header line; true when it stands in quotes.
@@ -142,7 +151,7 @@ pub(crate) fn read_trace(path: &Path, ledger: &mut Ledger) -> Result<(), ReadErr
     let file = path.display().to_string();
     let mut by_name: HashMap<Box<[u8]>, usize> = HashMap::new();
     let mut totals: Vec<Total> = Vec::new();
-    while let Some((number, line, fields)) = wild.next(&mut ledger.health)? {
+    while let Some(WildLine { number, line, fields }) = wild.next(&mut ledger.health)? {
         let bytes = &line[fields[name].clone()];
         let issue = match times.duration(line, fields) {
             Some(1..) if bytes.is_empty() => Issue::BadRows,
@@ -191,7 +200,7 @@ pub(crate) fn read_stats(path: &Path, ledger: &mut Ledger) -> Result<(), ReadErr
     let is_escaped = wild.is_escaped;
     let file = path.display().to_string();
     let (mut kernels, mut others) = (Vec::new(), Vec::new());
-    while let Some((number, line, fields)) = wild.next(&mut ledger.health)? {
+    while let Some(WildLine { number, line, fields }) = wild.next(&mut ledger.health)? {
         let cell = |column: usize| &line[fields[column].clone()];
         let text = name_text(cell(name), is_escaped);
         let ns = digits(cell(total))

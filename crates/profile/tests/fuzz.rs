@@ -1,5 +1,7 @@
 //! Mutated files of every dialect through the front door: no panic, no hang, and whatever is read adds up.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use kbench_profile::{Provenance, ReadOptions, read};
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! The readers on small files in the columns of the tools that write them; expected values are computed by hand from the lines above them.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use kbench_profile::{Dialect, Inventory, Phase, Provenance, ReadError, ReadOptions, Row, read};
 use kbench_workload::{Family, ShapeMap};
 use std::path::PathBuf;
