@@ -10,6 +10,7 @@ mod header;
 mod health;
 pub mod inventory;
 mod ledger;
+pub mod names;
 mod naming;
 pub mod pyrepr;
 mod read;

@@ -39,7 +39,6 @@ impl Wild {
 
     /// The next line's number, bytes and field places; lines that do not split are counted.
     fn next(&mut self, health: &mut Health) -> Result<Option<WildLine<'_>>, ReadError> {
-        let shown = self.lines.path().to_owned();
         loop {
             // Borrowed anew each round: the line lives in the reader's buffer.
             let Some((number, line)) = self.lines.next()? else { return Ok(None) };
@@ -49,7 +48,7 @@ impl Wild {
             if split_around(line, self.name, self.columns - self.name - 1, &mut self.fields) {
                 break;
             }
-            health.count(Issue::BadRows, || format!("{}:{number}", shown.display()));
+            health.count(Issue::BadRows, || format!("{}:{number}", self.lines.path().display()));
         }
         let (number, line) = self.lines.current();
         Ok(Some(WildLine { number, line, fields: &self.fields }))
