@@ -1,8 +1,15 @@
 //! One module a family.
 
 pub mod activation;
+mod args;
+mod checks;
 pub mod fmha;
 pub mod gemm;
 pub mod moe_gemm;
 pub mod paged_attention;
 pub mod rmsnorm;
+mod row_quant;
+#[cfg(test)]
+mod testing;
+
+pub use row_quant::RowQuant;
