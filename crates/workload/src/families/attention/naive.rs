@@ -1,6 +1,8 @@
 //! The naive form: one output element at a time in f64, scores first, softmax second.
 
 use super::{Heads, Mask, Span};
+use crate::narrow;
+use crate::tensor::Tensor;
 
 /// How a family reads single elements; written apart from its block loads so that one checks the other.
 pub(crate) trait Elements {
@@ -58,4 +60,10 @@ pub(crate) fn attend(
             weights.iter().map(|(key, weight)| weight * elements.value(sequence, *key, kv_head, d)).sum()
         })
         .collect()
+}
+
+/// Element at full coordinates, by the dims of the tensor itself.
+pub(crate) fn at(tensor: &Tensor, coordinates: &[u64]) -> f64 {
+    let index = tensor.spec.dims.iter().zip(coordinates).fold(0, |index, (dim, at)| index * dim + at);
+    narrow::get(tensor.spec.dtype, tensor.bytes(), index as usize)
 }

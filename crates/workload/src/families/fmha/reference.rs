@@ -1,7 +1,7 @@
 //! Loading rows and elements of `fmha` tensors.
 
 use super::{Fmha, Layout};
-use crate::families::attention::naive::Elements;
+use crate::families::attention::naive::{Elements, at};
 use crate::families::attention::reference::Rows;
 use crate::narrow;
 use crate::tensor::{Tensor, TensorSet};
@@ -93,12 +93,6 @@ impl Rows for Inputs<'_> {
     fn output_row(&self, sequence: usize, index: u64, head: u64) -> usize {
         self.vector(&self.case.q_starts, sequence, index, head, self.case.heads.q_heads) as usize
     }
-}
-
-/// Element at full coordinates, by the dims of the tensor itself.
-fn at(tensor: &Tensor, coordinates: &[u64]) -> f64 {
-    let index = tensor.spec.dims.iter().zip(coordinates).fold(0, |index, (dim, at)| index * dim + at);
-    narrow::get(tensor.spec.dtype, tensor.bytes(), index as usize)
 }
 
 impl Inputs<'_> {
