@@ -24,7 +24,11 @@ fn read_text(text: &str) -> Result<Inventory, ReadError> {
 }
 
 fn row<'i>(inventory: &'i Inventory, kernel: &str) -> &'i Row {
-    inventory.rows.iter().find(|row| row.kernel == kernel).unwrap_or_else(|| panic!("no {kernel} in {inventory:#?}"))
+    inventory
+        .rows
+        .iter()
+        .find(|row| row.kernel_raw == kernel)
+        .unwrap_or_else(|| panic!("no {kernel} in {inventory:#?}"))
 }
 
 fn finding(inventory: &Inventory, code: &str) -> String {
