@@ -8,7 +8,7 @@ use std::path::Path;
 const KERNELS: u64 = 200;
 
 /// Writes at least `bytes` bytes; returns how many.
-pub fn kernel_trace(path: &Path, bytes: u64) -> io::Result<u64> {
+pub(crate) fn kernel_trace(path: &Path, bytes: u64) -> io::Result<u64> {
     let header = "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Stream_Id\",\"Thread_Id\",\"Dispatch_Id\",\"Kernel_Id\",\"Kernel_Name\",\"Correlation_Id\",\
                   \"Start_Timestamp\",\"End_Timestamp\",\"LDS_Block_Size\",\"Scratch_Size\",\"VGPR_Count\",\"Accum_VGPR_Count\",\"SGPR_Count\",\
                   \"Workgroup_Size_X\",\"Workgroup_Size_Y\",\"Workgroup_Size_Z\",\"Grid_Size_X\",\"Grid_Size_Y\",\"Grid_Size_Z\"\n";

@@ -8,7 +8,7 @@ use crate::header::{Header, digits, real, us_to_ns};
 use crate::health::Issue;
 use crate::inventory::{Finding, Inventory, Location, Phase, Provenance, Row, ShapeUse, Source};
 use crate::ledger::Ledger;
-use crate::naming::canonical;
+use crate::names::canonical;
 use crate::records::{Record, Records};
 use crate::sniff::{Dialect, read_header};
 use kbench_workload::{Dtypes, Family, ShapeMap};

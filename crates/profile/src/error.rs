@@ -121,14 +121,9 @@ pub enum ReadError {
         /// The files and what each is.
         files: String,
     },
-    /// The user's table of kernel names.
-    #[error("{}: {reason}", path.display())]
-    Names {
-        /// The table.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// The user's table of kernel names is wrong.
+    #[error(transparent)]
+    Names(#[from] crate::names::TableError),
 }
 
 impl ReadError {

@@ -115,7 +115,7 @@ pub(crate) fn digits(cell: &[u8]) -> Option<u64> {
 /// Microseconds as ns; nothing when negative or beyond 64 bits.
 pub(crate) fn us_to_ns(us: f64) -> Option<u64> {
     let ns = (us * 1000.0).round();
-    (ns >= 0.0 && ns < 1.8e19).then_some(ns as u64)
+    (0.0..1.8e19).contains(&ns).then_some(ns as u64)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod header;
 mod health;
 pub mod inventory;
 mod ledger;
+pub mod names;
 mod naming;
 pub mod pyrepr;
 mod read;
@@ -17,7 +18,6 @@ mod records;
 mod rocprofv3;
 mod sniff;
 mod tracelens;
-pub mod names;
 
 pub use csv_inventory::SCHEMA;
 pub use error::ReadError;

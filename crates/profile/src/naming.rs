@@ -1,6 +1,7 @@
 //! Kernel names as small numbers: each distinct name is cleaned and classified once.
 
 use crate::error::ReadError;
+use crate::names::{Class, Table, canonical};
 use crate::read::ReadOptions;
 use kbench_workload::Family;
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ pub(crate) struct KernelId(u32);
 
 /// The interned names of one inventory.
 pub(crate) struct Names {
+    table: Table,
     by_raw: HashMap<String, KernelId>,
     by_canonical: HashMap<String, KernelId>,
     kernels: Vec<Kernel>,
@@ -34,8 +36,17 @@ const FURTHER: &str = "(further kernels)";
 pub(crate) const TRANSFER_CATEGORY: &str = "Memory transfer";
 
 impl Names {
-    pub(crate) fn new(_options: &ReadOptions) -> Result<Self, ReadError> {
+    /// No names yet; the user's table is read here.
+    pub(crate) fn new(options: &ReadOptions) -> Result<Self, ReadError> {
+        let table = match &options.names {
+            None => Table::builtin(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|source| ReadError::io(path, source))?;
+                Table::builtin().with_user(Table::parse(&text, &path.display().to_string())?)
+            }
+        };
         Ok(Self {
+            table,
             by_raw: HashMap::new(),
             by_canonical: HashMap::new(),
             kernels: Vec::new(),
@@ -87,7 +98,10 @@ impl Names {
         let kernel = &self.kernels[id.0 as usize];
         let class = match is_transfer(&kernel.raw) {
             true => (Family::Copy, TRANSFER_CATEGORY.to_owned()),
-            false => classify(&kernel.canonical, op),
+            false => {
+                let Class { family, category, .. } = self.table.classify(&kernel.canonical, op);
+                (family, category)
+            }
         };
         self.classes.insert(key, class.clone());
         class
@@ -98,12 +112,4 @@ impl Names {
 pub(crate) fn is_transfer(raw: &str) -> bool {
     ["Memcpy ", "Memset ", "Memcpy(", "Memset("].iter().any(|head| raw.starts_with(head))
         || matches!(raw, "Memcpy" | "Memset")
-}
-
-pub(crate) fn canonical(raw: &str) -> String {
-    raw.trim().trim_start_matches("void ").trim_end_matches(".kd").to_owned()
-}
-
-fn classify(canonical: &str, _op: Option<&str>) -> (Family, String) {
-    if canonical.starts_with("Cijk_") { (Family::Gemm, "Dense GEMM".into()) } else { (Family::Other, "Other".into()) }
 }

@@ -40,7 +40,7 @@ fn numbers_words_and_wrappers() {
         ("None", Value::None),
         (" True ", Value::Bool(true)),
         ("-17", Value::Int(-17)),
-        ("9.9999999999999995e-07", Value::Float(9.9999999999999995e-07)),
+        ("9.9999999999999995e-07", Value::Float(1e-06)),
         ("1e+3", Value::Float(1000.0)),
         ("-inf", Value::Float(f64::NEG_INFINITY)),
         ("np.int64(-3)", Value::Int(-3)),

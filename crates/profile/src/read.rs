@@ -7,6 +7,7 @@ use crate::naming::Names;
 use crate::sniff::{Dialect, sniff};
 use crate::tracelens::{self, Report};
 use crate::{atom, csv_inventory, rocprofv3};
+use kbench_workload::Family;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -265,8 +266,18 @@ fn finish<P: AsRef<Path>>(
     }
     let bad = ledger.health.counted(crate::health::Issue::BadRows);
     let mut inventory = ledger.finish();
+    let is_named_here = own_rows.is_empty();
     inventory.rows.extend(own_rows);
     inventory.finish();
+    let unknown = inventory.rows.iter().filter(|row| row.family == Family::Other);
+    let unknown: f64 = unknown.map(|row| row.share).sum();
+    if is_named_here && unknown >= 0.0005 {
+        let text = format!(
+            "{:.1} % of kernel time is in kernels whose names say nothing to the table of names; they are `other` and keep their share",
+            100.0 * unknown
+        );
+        inventory.note(Severity::Note, "unknown_names", text);
+    }
     match (inventory.rows.is_empty(), files.first()) {
         (true, Some((path, dialect))) => {
             let reason = match bad {

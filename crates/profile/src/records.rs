@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The longest line, or quoted record of several lines, that is read. Real ones reach 0.7 MB.
 pub(crate) const MAX_RECORD: usize = 64 << 20;
 /// Block read from the file at a time.
-const BLOCK: usize = 1 << 18;
+const BLOCK: usize = 1 << 16;
 
 /// Lines of a file, without their ends; a byte order mark at the start is dropped.
 pub(crate) struct Lines {
@@ -130,6 +130,13 @@ impl Records {
 
     pub(crate) fn path(&self) -> &Path {
         self.lines.path()
+    }
+
+    /// The first bytes of the file, at most 512; to be asked before any record is read.
+    pub(crate) fn head(&mut self) -> Result<&[u8], ReadError> {
+        let path = &self.lines.path;
+        let block = self.lines.reader.fill_buf().map_err(|source| ReadError::io(path, source))?;
+        Ok(&block[..block.len().min(512)])
     }
 
     /// The next record; `None` at the end of the file. Comment lines go to `comment`, without their `#`.

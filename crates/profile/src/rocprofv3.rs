@@ -29,20 +29,16 @@ struct Wild {
 impl Wild {
     /// Opens a file whose header is known and skips to its first data line.
     fn open(path: &Path, header: &Header, name: usize) -> Result<Self, ReadError> {
+        let mut fields = Vec::with_capacity(header.len());
+        let after = header.len() - name - 1;
+        let is_escaped = doubles_quotes(path, name, after, &mut fields)?;
         let mut lines = Lines::open(path)?;
-        let mut is_escaped = true;
-        while let Some((_, line)) = lines.next()? {
-            if !line.is_empty() && line[0] != b'#' {
-                is_escaped = line[0] != b'"';
-                break;
-            }
-        }
-        Ok(Self { lines, name, columns: header.len(), is_escaped, fields: Vec::with_capacity(header.len()) })
+        skip_header(&mut lines)?;
+        Ok(Self { lines, name, columns: header.len(), is_escaped, fields })
     }
 
     /// The next line's number, bytes and field places; lines that do not split are counted.
-    fn next(&mut self, health: &mut Health) -> Result<Option<(u64, &[u8], &[Range<usize>])>, ReadError> {
-        let shown = self.lines.path().to_owned();
+    fn next(&mut self, health: &mut Health) -> Result<Option<WildLine<'_>>, ReadError> {
         loop {
             // Borrowed anew each round: the line lives in the reader's buffer.
             let Some((number, line)) = self.lines.next()? else { return Ok(None) };
@@ -52,11 +48,47 @@ impl Wild {
             if split_around(line, self.name, self.columns - self.name - 1, &mut self.fields) {
                 break;
             }
-            health.count(Issue::BadRows, || format!("{}:{number}", shown.display()));
+            health.count(Issue::BadRows, || format!("{}:{number}", self.lines.path().display()));
         }
         let (number, line) = self.lines.current();
-        Ok(Some((number, line, &self.fields)))
+        Ok(Some(WildLine { number, line, fields: &self.fields }))
     }
+}
+
+/// One line of such a file.
+struct WildLine<'l> {
+    /// Line number from 1.
+    number: u64,
+    line: &'l [u8],
+    /// Places of the fields in the line.
+    fields: &'l [Range<usize>],
+}
+
+/// Reads the header line; true when it stands in quotes.
+fn skip_header(lines: &mut Lines) -> Result<bool, ReadError> {
+    while let Some((_, line)) = lines.next()? {
+        if !line.is_empty() && line[0] != b'#' {
+            return Ok(line[0] == b'"');
+        }
+    }
+    Ok(false)
+}
+
+/// True when the file was written again by something that quotes only where it must: its header and a text beside the name are bare.
+fn doubles_quotes(path: &Path, name: usize, after: usize, fields: &mut Vec<Range<usize>>) -> Result<bool, ReadError> {
+    let mut lines = Lines::open(path)?;
+    if skip_header(&mut lines)? {
+        return Ok(false);
+    }
+    let Some((_, line)) = lines.next()? else { return Ok(false) };
+    if !split_around(line, name, after, fields) {
+        return Ok(false);
+    }
+    let others = fields.iter().enumerate().filter(|(index, _)| *index != name);
+    Ok(others.map(|(_, field)| field).any(|field| {
+        let is_quoted = field.start > 0 && line[field.start - 1] == b'"';
+        !is_quoted && line[field.clone()].first().is_some_and(u8::is_ascii_alphabetic)
+    }))
 }
 
 /// A name as text, with doubled quotes undone where the file doubles them.
@@ -118,7 +150,7 @@ pub(crate) fn read_trace(path: &Path, ledger: &mut Ledger) -> Result<(), ReadErr
     let file = path.display().to_string();
     let mut by_name: HashMap<Box<[u8]>, usize> = HashMap::new();
     let mut totals: Vec<Total> = Vec::new();
-    while let Some((number, line, fields)) = wild.next(&mut ledger.health)? {
+    while let Some(WildLine { number, line, fields }) = wild.next(&mut ledger.health)? {
         let bytes = &line[fields[name].clone()];
         let issue = match times.duration(line, fields) {
             Some(1..) if bytes.is_empty() => Issue::BadRows,
@@ -167,7 +199,7 @@ pub(crate) fn read_stats(path: &Path, ledger: &mut Ledger) -> Result<(), ReadErr
     let is_escaped = wild.is_escaped;
     let file = path.display().to_string();
     let (mut kernels, mut others) = (Vec::new(), Vec::new());
-    while let Some((number, line, fields)) = wild.next(&mut ledger.health)? {
+    while let Some(WildLine { number, line, fields }) = wild.next(&mut ledger.health)? {
         let cell = |column: usize| &line[fields[column].clone()];
         let text = name_text(cell(name), is_escaped);
         let ns = digits(cell(total))

@@ -3,8 +3,6 @@
 use crate::error::ReadError;
 use crate::header::Header;
 use crate::records::Records;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// The CSV dialects that are told apart.
@@ -263,11 +261,8 @@ fn hint(header: &Header) -> String {
 /// # Errors
 /// When it cannot be opened, is no CSV text, or has a header that no reader knows.
 pub fn sniff(path: &Path) -> Result<Dialect, ReadError> {
-    let mut head = Vec::with_capacity(512);
-    let file = File::open(path).map_err(|source| ReadError::io(path, source))?;
-    file.take(512).read_to_end(&mut head).map_err(|source| ReadError::io(path, source))?;
-    refuse_binary(path, &head)?;
     let mut records = Records::open(path)?;
+    refuse_binary(path, records.head()?)?;
     let header = read_header(&mut records)?;
     Dialect::of_header(&header).ok_or_else(|| ReadError::UnknownHeader {
         path: path.to_owned(),

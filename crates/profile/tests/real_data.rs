@@ -2,6 +2,8 @@
 //!
 //! The data is third-party and not part of the project: `KBENCH_REAL_DATA`, by default `shared/data` beside the workspace. Without it these tests say so and pass.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use kbench_profile::{Dialect, Inventory, Phase, Provenance, ReadError, ReadOptions, read, sniff};
 use kbench_workload::Family;
 use std::path::{Path, PathBuf};

@@ -15,6 +15,7 @@ pub mod narrow;
 pub mod op;
 pub mod random;
 pub mod shape;
+mod simd;
 pub mod tensor;
 pub mod verify;
 pub mod work;

@@ -2,6 +2,7 @@
 
 pub mod activation;
 mod args;
+pub mod attention;
 mod checks;
 pub mod fmha;
 pub mod gemm;
@@ -13,3 +14,4 @@ mod row_quant;
 mod testing;
 
 pub use row_quant::RowQuant;
+mod sizes;
