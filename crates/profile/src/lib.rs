@@ -5,5 +5,6 @@
 
 pub mod inventory;
 pub mod labels;
+pub mod model;
 
 pub use inventory::{Coverage, Finding, Inventory, Location, Phase, Provenance, Row, Severity, ShapeUse, Source};

@@ -30,8 +30,8 @@ impl Lengths {
             return Self::default();
         }
         let listed = listed(part);
-        let fresh = part.sums.nkv == Some(u128::from(tokens))
-            || listed.as_ref().and_then(|runs| runs_sum(runs)) == Some(u128::from(tokens));
+        let fresh =
+            part.sums.nkv == Some(u128::from(tokens)) || listed.as_ref().and_then(runs_sum) == Some(u128::from(tokens));
         if let Some(queries) = equal_queries(part, seqs, tokens) {
             let contexts = listed
                 .or_else(|| fresh.then(|| queries.clone()))
