@@ -220,6 +220,8 @@ impl Builder<'_> {
         self.amend(|expected| {
             if assumed {
                 expected.assumed.push("a KV cache in the model's dtype".to_owned());
+            } else if expected.dtypes.get("kv") != expected.dtypes.default_tag() {
+                expected.assumed.push("a quantised KV cache with one scale for all of it".to_owned());
             }
         });
     }
@@ -230,20 +232,21 @@ impl Builder<'_> {
         let reaches = |limit: u64| longest.is_none_or(|longest| longest > limit);
         self.amend(|expected| {
             expected.missing.extend(missing);
-            let shape = std::mem::take(&mut expected.shape);
-            expected.shape = match mask {
-                Mask::Full => shape,
-                Mask::Window(window) => shape.with("window", window),
-                Mask::TopK(topk) => shape.with("topk", topk),
-                Mask::Chunk(chunk) => shape.with("chunk", chunk),
-            };
             // The families replay full and windowed attention; within one chunk or top-k both are full.
-            match mask {
-                Mask::Chunk(limit) | Mask::TopK(limit) if expected.family != Family::Mla && reaches(limit) => {
-                    expected.missing.push("mask");
-                }
-                _ => {}
+            let (key, limit) = match mask {
+                Mask::Full => return,
+                Mask::Window(window) => ("window", window),
+                Mask::TopK(topk) => ("topk", topk),
+                Mask::Chunk(chunk) => ("chunk", chunk),
+            };
+            let special = key != "window" && expected.family != Family::Mla;
+            if special && !reaches(limit) {
+                return;
             }
+            if special {
+                expected.missing.push("mask");
+            }
+            expected.shape = std::mem::take(&mut expected.shape).with(key, limit);
         });
     }
 

@@ -87,25 +87,38 @@ impl Builder<'_> {
                 .with("inter", inter)
                 .with("experts", experts)
                 .with("topk", topk)
-                .with_word("stage", stage)
-                .with_flag("gated", true);
+                .with_word("stage", stage);
             if stage != "down" {
-                shape = shape.with_word("act", if self.model.activation == "silu" { "silu" } else { "gelu" });
+                let act = if self.model.activation == "silu" { "silu" } else { "gelu" };
+                shape = shape.with_flag("gated", true).with_word("act", act);
             }
             if let Some(quant) = operands.quant {
                 shape = shape.with_word("quant", quant);
             }
             self.push(role, Family::MoeGemm, shape, operands.dtypes.clone(), at);
-            let missing = operands.missing;
+            let (missing, ragged) = (operands.missing, operands.quant.is_some_and(|quant| !fits(quant, inter)));
             self.amend(|expected| {
                 expected.variant = Some(variant);
                 expected.missing.extend(missing);
+                if ragged {
+                    expected.missing.push("inter");
+                    expected
+                        .assumed
+                        .push(format!("a width of {inter} is no whole number of scale blocks: engines pad it"));
+                }
                 expected.assumed.extend(assumed.iter().cloned());
                 if moe.expert_bias {
-                    expected.assumed.push("the experts' biases are left out".to_owned());
+                    expected
+                        .assumed
+                        .push("the experts' biases and the clamp of their activation are left out".to_owned());
                 }
             });
         }
         Ok(())
     }
+}
+
+/// True when a width is whole in blocks of the quantisation's scales, which engines otherwise pad.
+fn fits(quant: &str, width: u64) -> bool {
+    quant != "mx32" || width.is_multiple_of(32)
 }
