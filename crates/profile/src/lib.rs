@@ -18,6 +18,8 @@ mod records;
 mod rocprofv3;
 mod sniff;
 mod tracelens;
+pub mod labels;
+pub mod model;
 
 pub use csv_inventory::SCHEMA;
 pub use error::ReadError;
