@@ -4,5 +4,6 @@
 //! This crate reads and classifies; it will never launch a kernel, time anything, or invent a shape.
 
 pub mod inventory;
+pub mod kineto;
 
 pub use inventory::{Coverage, Finding, Inventory, Location, Phase, Provenance, Row, Severity, ShapeUse, Source};
