@@ -20,6 +20,7 @@ mod sniff;
 mod tracelens;
 pub mod labels;
 pub mod model;
+pub mod kineto;
 
 pub use csv_inventory::SCHEMA;
 pub use error::ReadError;
