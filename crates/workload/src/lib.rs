@@ -10,6 +10,7 @@ pub mod dtype;
 pub mod error;
 pub mod families;
 pub mod family;
+mod matmul;
 pub mod narrow;
 pub mod op;
 pub mod random;

@@ -1,10 +1,17 @@
 //! One module a family.
 
 pub mod activation;
+mod args;
 pub mod attention;
+mod checks;
 pub mod fmha;
 pub mod gemm;
 pub mod moe_gemm;
 pub mod paged_attention;
 pub mod rmsnorm;
+mod row_quant;
 mod sizes;
+#[cfg(test)]
+mod testing;
+
+pub use row_quant::RowQuant;

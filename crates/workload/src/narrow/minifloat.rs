@@ -42,37 +42,20 @@ minifloat!(E5m2, 2, 15, 7, 0x7B, Some(0x7C), Some(0x7F), false);
 minifloat!(E5m2fnuz, 2, 16, 7, 0x7F, None, Some(0x80), true);
 minifloat!(E2m1, 1, 1, 3, 0x07, None, None, false);
 
-/// Decodes one code. Bits above the sign are ignored.
+/// Decodes one code; bits above the sign are ignored. Free of branches, so that loops over it vectorise.
+#[inline(always)]
 pub(super) const fn decode<F: Minifloat>(code: u8) -> f32 {
-    let sign = ((code >> F::SIGN) & 1) as u32;
-    let magnitude = code & ((1 << F::SIGN) - 1);
-    if F::FNUZ && sign == 1 && magnitude == 0 {
-        return f32::NAN;
-    }
-    if magnitude > F::LARGEST {
-        let is_infinity = matches!(F::INFINITY, Some(infinity) if infinity == magnitude);
-        return f32::from_bits(sign << 31 | if is_infinity { 0x7F80_0000 } else { 0x7FC0_0000 });
-    }
-    let exponent = (magnitude >> F::MANTISSA) as u32;
-    let mantissa = (magnitude & ((1 << F::MANTISSA) - 1)) as u32;
-    if exponent == 0 {
-        // 2^(1 - BIAS - MANTISSA), the unit of the subnormals, is a normal f32 in every format.
-        let unit = f32::from_bits((128 - F::BIAS - F::MANTISSA) << 23);
-        let value = mantissa as f32 * unit;
-        return if sign == 1 { -value } else { value };
-    }
-    f32::from_bits(sign << 31 | (exponent + 127 - F::BIAS) << 23 | mantissa << (23 - F::MANTISSA))
-}
-
-/// All codes of a format decoded.
-pub(super) const fn table<F: Minifloat>() -> [f32; 256] {
-    let mut values = [0.0; 256];
-    let mut code = 0;
-    while code < 256 {
-        values[code] = decode::<F>(code as u8);
-        code += 1;
-    }
-    values
+    let sign = (code >> F::SIGN) as u32 & 1;
+    let magnitude = (code & ((1 << F::SIGN) - 1)) as u32;
+    let normal = f32::from_bits((magnitude + ((127 - F::BIAS) << F::MANTISSA)) << (23 - F::MANTISSA));
+    // 2^(1 - BIAS - MANTISSA), the unit of the subnormals, is a normal f32 in every format.
+    let subnormal = magnitude as f32 * f32::from_bits((128 - F::BIAS - F::MANTISSA) << 23);
+    let finite = if magnitude >> F::MANTISSA == 0 { subnormal } else { normal };
+    let is_infinity = matches!(F::INFINITY, Some(infinity) if infinity as u32 == magnitude);
+    let beyond = if is_infinity { f32::INFINITY } else { f32::NAN };
+    let value = if magnitude > F::LARGEST as u32 { beyond } else { finite };
+    let value = if F::FNUZ && sign == 1 && magnitude == 0 { f32::NAN } else { value };
+    f32::from_bits(value.to_bits() | sign << 31)
 }
 
 /// Encodes with round to nearest even and saturation. Free of branches, so that loops over it vectorise.
@@ -104,6 +87,7 @@ pub(super) fn encode<F: Minifloat>(value: f32) -> u8 {
 }
 
 /// Decodes a power-of-two scale: 2^(code − 127), 0xFF is NaN.
+#[inline(always)]
 pub(super) const fn decode_e8m0(code: u8) -> f32 {
     match code {
         0 => f32::from_bits(0x0040_0000),
@@ -124,17 +108,6 @@ pub(super) fn encode_e8m0(value: f32) -> u8 {
     // Half of the mantissa's range carries into the exponent from 1.5·2^n up. Below 2^-126 f32 is subnormal and has no
     // exponent to carry into: halfway between 2^-127 and 2^-126 is 0x60_0000.
     if bits < 0x0080_0000 { u8::from(bits >= 0x0060_0000) } else { ((bits + 0x0040_0000) >> 23).min(254) as u8 }
-}
-
-/// [`decode_e8m0`] of all codes.
-pub(super) const fn table_e8m0() -> [f32; 256] {
-    let mut values = [0.0; 256];
-    let mut code = 0;
-    while code < 256 {
-        values[code] = decode_e8m0(code as u8);
-        code += 1;
-    }
-    values
 }
 
 /// Both nibbles of every byte decoded, the low one first.

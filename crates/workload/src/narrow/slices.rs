@@ -6,11 +6,6 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use pulp::Arch;
 
-static E4M3FN: [f32; 256] = minifloat::table::<E4m3fn>();
-static E4M3FNUZ: [f32; 256] = minifloat::table::<E4m3fnuz>();
-static E5M2: [f32; 256] = minifloat::table::<E5m2>();
-static E5M2FNUZ: [f32; 256] = minifloat::table::<E5m2fnuz>();
-static E8M0: [f32; 256] = minifloat::table_e8m0();
 static E2M1_PAIRS: [[f32; 2]; 256] = minifloat::table_e2m1_pairs();
 
 /// Decodes elements `first..first + out.len()` of packed `bytes` into f32. f64 and wide integers are rounded to f32.
@@ -31,11 +26,11 @@ pub fn decode_slice(dtype: Dtype, bytes: &[u8], first: usize, out: &mut [f32]) {
         },
         Dtype::F32 => map_in(bytes, out, f32::from_le_bytes),
         Dtype::F64 => map_in(bytes, out, |b| f64::from_le_bytes(b) as f32),
-        Dtype::Fp8E4m3fn => look_up(&E4M3FN, bytes, out),
-        Dtype::Fp8E4m3fnuz => look_up(&E4M3FNUZ, bytes, out),
-        Dtype::Fp8E5m2 => look_up(&E5M2, bytes, out),
-        Dtype::Fp8E5m2fnuz => look_up(&E5M2FNUZ, bytes, out),
-        Dtype::E8m0 => look_up(&E8M0, bytes, out),
+        Dtype::Fp8E4m3fn => map_in(bytes, out, |[b]: [u8; 1]| minifloat::decode::<E4m3fn>(b)),
+        Dtype::Fp8E4m3fnuz => map_in(bytes, out, |[b]: [u8; 1]| minifloat::decode::<E4m3fnuz>(b)),
+        Dtype::Fp8E5m2 => map_in(bytes, out, |[b]: [u8; 1]| minifloat::decode::<E5m2>(b)),
+        Dtype::Fp8E5m2fnuz => map_in(bytes, out, |[b]: [u8; 1]| minifloat::decode::<E5m2fnuz>(b)),
+        Dtype::E8m0 => map_in(bytes, out, |[b]: [u8; 1]| minifloat::decode_e8m0(b)),
         Dtype::I64 => map_in(bytes, out, |b| i64::from_le_bytes(b) as f32),
         Dtype::I32 => map_in(bytes, out, |b| i32::from_le_bytes(b) as f32),
         Dtype::I16 => map_in(bytes, out, |b| i16::from_le_bytes(b).into()),
@@ -116,12 +111,6 @@ fn map_out<const N: usize>(values: &[f32], bytes: &mut [u8], encode: impl Fn(f32
 
 fn encode_minifloat<F: Minifloat>(values: &[f32], bytes: &mut [u8]) {
     map_out(values, bytes, |value| [minifloat::encode::<F>(value)]);
-}
-
-fn look_up(table: &[f32; 256], codes: &[u8], out: &mut [f32]) {
-    for (value, code) in out.iter_mut().zip(codes) {
-        *value = table[usize::from(*code)];
-    }
 }
 
 fn decode_e2m1(bytes: &[u8], first: usize, out: &mut [f32]) {
