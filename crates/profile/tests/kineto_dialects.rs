@@ -1,5 +1,8 @@
 //! Small traces written for these tests, one per dialect and per thing that can be wrong with a trace.
 
+// Helpers of tests may fail like tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use kbench_profile::kineto::{self, DispatchKind, Geometry, JoinedKernel, LaunchKind, OpLink, Trace, TraceError};
 use kbench_profile::{Finding, Severity};
 use kbench_workload::ArgDims;
@@ -369,7 +372,7 @@ fn replays_of_one_graph_that_differ_are_incomplete() {
             for index in 0..*count {
                 let mut one = kernel(["a", "b"][index % 2], ts + 10.0 * (index as f64 + 1.0), 1.0, correlation);
                 if with_id {
-                    one["args"]["graph id"] = json!(correlation % 2);
+                    one["args"]["graph id"] = json!(1 + correlation % 2);
                 }
                 events.push(one);
             }
@@ -439,4 +442,30 @@ fn a_bare_list_is_a_trace() {
 fn unlinked_kernels_are_noted_with_their_share() {
     let trace = roctracer(vec![launch("hipLaunchKernel", 1.0, 1), kernel("a", 2.0, 3.0, 1), kernel("b", 9.0, 1.0, 2)]);
     assert!(finding(&trace, "unlinked_kernels").message.starts_with("1 kernels (25.0 %"));
+}
+
+/// A file that several ranks wrote: gzip members of different traces, whole or cut off by the next.
+#[test]
+fn ranks_that_share_a_file_are_not_mixed() {
+    use std::io::Write;
+    let gzip = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let rank = |rank: u64| {
+        let events: Vec<Value> = (1..=4).map(|at| kernel(&format!("rank {rank}"), at as f64 * 10.0, 1.0, at)).collect();
+        json!({ "schemaVersion": 1, "roctracer_version": 4.1, "traceEvents": events, "traceName": "t" })
+    };
+    // The order of keys decides what the scanner can know of a document at its start.
+    let text = |number| format!("{{\"schemaVersion\": 1, {}", &rank(number).to_string()[1..]);
+    let third = |whole: &str| whole.match_indices("{\"args\"").nth(2).map(|(at, _)| at + 30).unwrap();
+    for (first, kernels) in [(text(0), 4), (text(0)[..third(&text(0))].to_owned(), 2)] {
+        let file = [gzip(&first), gzip(&text(1))].concat();
+        let trace = kineto::read_from(std::io::Cursor::new(file), "shared.json.gz").unwrap();
+        assert_eq!(trace.kernels.len(), kernels);
+        assert!(trace.kernels.iter().all(|kernel| trace.name(kernel.name) == "rank 0"));
+        let message = &finding(&trace, "several_documents").message;
+        assert_eq!(message.contains("is whole"), kernels == 4, "{message}");
+    }
 }

@@ -1,5 +1,8 @@
 //! Mutated traces: whatever the bytes, reading ends, with a trace or a clear error.
 
+// Helpers of tests may fail like tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use kbench_profile::kineto::{self, TraceError};
 use std::io::Cursor;
 
@@ -135,7 +138,7 @@ fn twenty_thousand_variants() {
 }
 
 #[test]
-#[ignore = "takes minutes; scripts and CI run it with --ignored"]
+#[ignore = "takes minutes"]
 fn a_million_variants() {
     fuzz(1_000_000, 2);
 }
@@ -164,7 +167,7 @@ fn gzip_variants() {
 
 #[test]
 fn hostile_traces_end_soon_and_stay_small() {
-    let many = 300_000;
+    let many = 100_000;
     let events = [
         // One label or operator inside the other, all ending together, and a launch at the bottom of each.
         (0..many).map(|at| format!(r#"{{"ph":"X","cat":"cpu_op","name":"o","pid":1,"tid":1,"ts":{at},"dur":{},"args":{{"External id":{at}}}}}"#, many - at)).collect::<Vec<_>>(),

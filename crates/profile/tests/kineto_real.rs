@@ -4,6 +4,9 @@
 //! numbers come from an independent script (Python's `json` with `Decimal` times, joins by brute force over all
 //! operators and annotations).
 
+// Helpers of tests may fail like tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use kbench_profile::kineto::{self, LaunchKind, OpLink, Trace, TraceError};
 use kbench_workload::ArgDims;
 use std::io::{Cursor, Read};

@@ -123,7 +123,8 @@ impl<'a> RawArgs<'a> {
                 }
                 b"bytes" => args.bytes = number::id(value).unwrap_or(0),
                 b"kernel" | b"Kernel" => args.kernel = unquoted(value),
-                b"graph id" => args.graph = number::id(value),
+                // 0 is what kernels outside of graphs get.
+                b"graph id" => args.graph = number::id(value).filter(|graph| *graph != 0),
                 b"graph node id" => args.graph_node = number::id(value).unwrap_or(0),
                 b"Input Dims" | b"Input dims" => args.dims = value,
                 b"Input type" | b"Input Type" | b"Input types" => args.types = value,

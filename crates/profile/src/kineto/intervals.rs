@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// Steps that a search goes outwards before it gives up, so that hostile nesting costs no quadratic time. Call stacks
 /// of real traces are below 200 deep.
-const MAX_STEPS: usize = 4096;
+const MAX_STEPS: usize = 1024;
 const NONE: u32 = u32::MAX;
 
 /// One span.

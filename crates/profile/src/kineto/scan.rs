@@ -15,7 +15,7 @@ const MAX_METADATA: usize = 1 << 20;
 /// has grown fourfold.
 const PROBE: usize = 64 << 10;
 /// Bytes that may be scanned a second time after damaged events, so that hostile input costs no quadratic time.
-const RESCAN_BUDGET: usize = 256 << 20;
+const RESCAN_BUDGET: usize = 64 << 20;
 /// The longest start of an event, white space included, that is recognised across chunks.
 const LONGEST_START: usize = 64;
 
