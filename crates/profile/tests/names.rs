@@ -704,6 +704,23 @@ fn framework_kernels() {
         ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(int)", None, Comm, "Communication"),
         ("void vllm::cross_device_reduce_2stage<__hip_bfloat16, 8>(int)", None, Comm, "Communication"),
         ("mscclKernel_Sum_float_LL_false", None, Comm, "Communication"),
+        // A collective with a norm fused in is no norm: replaying it as one would be wrong.
+        (
+            "void aiter::allreduce_fusion_kernel_2stage<std::bfloat16_t, rmsnorm_epilogue>(int)",
+            None,
+            Comm,
+            "Communication",
+        ),
+        ("triton_tem_fused_convolution_1", None, Conv, "Convolution"),
+        // Backward kernels are in no family that is replayed.
+        ("triton_red_fused__fused_rms_norm_backward_0", None, LayerNorm, "Norm Backward"),
+        ("_rms_norm_bwd_kernel", None, LayerNorm, "Norm Backward"),
+        (
+            "void at::native::vectorized_elementwise_kernel<8, at::native::(anonymous namespace)::silu_backward_kernel(at::TensorIteratorBase&)::{lambda()#1}>(int)",
+            None,
+            Elementwise,
+            "Activation Backward",
+        ),
         // Linear attention by the names of its public implementations (fla, mamba).
         ("chunk_gated_delta_rule_fwd_kernel_h_blockdim64", None, LinearAttention, "Linear Attention"),
         ("fused_recurrent_gated_delta_rule_fwd_kernel", None, LinearAttention, "Linear Attention"),

@@ -9,11 +9,12 @@ type Parameters = BTreeMap<String, String>;
 
 /// Reads the parameters that a canonical name carries. The map is empty for names it knows nothing about.
 ///
-/// Keys (all optional): `dtype`, `dtype_a`, `dtype_w`, `dtype_out`, `dtype_kv`, `quant`, `tile_m`, `tile_n`, `tile_k`,
+/// Keys, all optional: `dtype`, `dtype_a`, `dtype_w`, `dtype_out`, `dtype_kv`, `quant`, `tile_m`, `tile_n`, `tile_k`,
 /// `split_k`, `transpose_a`, `transpose_b`, `arch`, `head_dim`, `head_dim_v`, `block_size` (KV page, tokens), `partition`
-/// (tokens), `gqa` (query heads a KV head), `q_len`, `causal`, `mode`, `experts`, `topk`, `gated`, `activation`, `hidden_max`
-/// (the largest row the instance covers), `add`, `row_bytes`. Values are decimal numbers, `true`/`false` or dtype names as
-/// inventories write them. A tile or `hidden_max` bounds a size from one side only, so none of it is a shape.
+/// (tokens), `gqa` (query heads a KV head), `heads`, `q_len`, `rows`, `causal`, `mode`, `experts`, `topk`, `gated`,
+/// `activation`, `hidden_max` (the largest row the instance covers), `add`, `row_bytes`. Values are decimal numbers,
+/// `true`/`false` or dtype names as inventories write them. A tile or `hidden_max` bounds a size from one side only, so
+/// none of it is a shape.
 pub fn parameters(canonical: &str) -> BTreeMap<String, String> {
     let mut found = Parameters::new();
     let kernel = short::kernel(canonical);
@@ -448,7 +449,7 @@ mod tests {
                 &[("add", "true"), ("dtype", "bf16"), ("hidden_max", "3072"), ("quant", "false")],
             ),
             (
-                "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_40BlockFmhaBatchPrefillPipelineQRKSVSAsyncINS_36BlockFmhaBatchPrefillPipelineProblemIDF16bDF16bDF16bffDF16bhfDF16bfDF16bNS_13TileFmhaShapeINS_8sequenceIJLi128ELi128ELi32ELi128ELi32ELi128EEEENS5_IJLi4ELi1ELi1EEEEEELb1ENS_17ComposedAttentionILj0ELb1EEENS_30SimplifiedGenericAttentionMaskILb1EEEEEEEEJEEEvDpT1_",
+                "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_40BlockFmhaBatchPrefillPipelineQRKSVSAsyncINS_36BlockFmhaBatchPrefillPipelineProblemIDF16bDF16bDF16bffDF16bhfDF16bfDF16bNS_13TileFmhaShapeINS_8sequenceIJLi128ELi128ELi32ELi128ELi32ELi128EEEENS5_IJLi4ELi1ELi1EEEENS5_IJLi32ELi32ELi16EEEES7_S8_Lb1EEELb1ENS_17ComposedAttentionILj0ELb1EEENS_30SimplifiedGenericAttentionMaskILb1EEELb0ELi1ENS_26TileFmhaBatchPrefillTraitsILb1ELb1ELb1ELb1ELb0ELNS_22BlockAttentionBiasEnumE0ELb0ELb0ELb0ELNS_28BlockAttentionQuantScaleEnumE0ELin1ELb0ELb0ELi1ELNS_37BlockAttentionKVCacheMemoryLayoutEnumE1ELNS_36BlockAttentionKVCacheLookupTableEnumE1ELNS_33BlockAttentionKVCacheLoadModeEnumE0EEEEENS_53BlockFmhaBatchPrefillPipelineQRKSVSAsyncDefaultPolicyEEENS_17Default2DEpilogueINS_24Default2DEpilogueProblemIfDF16bLb1ELb1ELb1EEEvEEEEJNSS_21FmhaFwdGroupModeKargsEEEEvDpT1_",
                 &[("causal", "true"), ("dtype", "bf16"), ("head_dim", "128")],
             ),
             (

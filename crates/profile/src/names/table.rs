@@ -248,6 +248,7 @@ impl Source<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const USER: &str = r#"
 # A kernel of our own.
@@ -308,6 +309,20 @@ category = "Our GEMM"
         assert_eq!(category("generic_kernel", Some("our::gemm")), "Our GEMM");
         assert_eq!(category("generic_kernel", Some("our::unknown")), "Generic");
         assert_eq!(category("generic_kernel", None), "Generic");
+    }
+
+    proptest! {
+        #[test]
+        fn any_table_and_name_are_accepted_or_refused(
+            text in prop::collection::vec(prop::sample::select(vec![
+                "[[kernel]]\n", "match = [", "\"re:(\"", "\"x*y\"", "\"re:x|[a-c]+y\"", "]\n", ",", "family = \"gemm\"\n",
+                "category = \"c\"\n", "op = [\"=o\"]\n", "weak = true\n", "\n", "[", "\"", "é",
+            ]), 0..20),
+            name in any::<String>(),
+        ) {
+            let table = Table::parse(&text.concat(), "t.toml").unwrap_or_default();
+            Table::builtin().with_user(table).classify(&name, Some(&name));
+        }
     }
 
     #[test]

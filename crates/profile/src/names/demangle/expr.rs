@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
             let code = (parser.peek(), parser.peek_at(1));
             match code {
                 (b'L', _) => return parser.literal(),
-                (b'T', _) => return parser.template_parameter(),
+                (b'T', _) => return parser.template_parameter().map(|(_, id)| id),
                 (b'0'..=b'9', _) | (b'o', b'n') | (b's', b'r') => return parser.unresolved_name(),
                 _ => {}
             }
@@ -135,14 +135,14 @@ impl<'a> Parser<'a> {
             (b'c', b'c') => self.cast("const_cast")?,
             (b'd', b'c') => self.cast("dynamic_cast")?,
             (b'r', b'c') => self.cast("reinterpret_cast")?,
-            (b's', b't') => Node::Word("sizeof", self.type_()?),
-            (b's', b'z') => Node::Word("sizeof", self.expression()?),
-            (b'a', b't') => Node::Word("alignof", self.type_()?),
-            (b'a', b'z') => Node::Word("alignof", self.expression()?),
-            (b'n', b'x') => Node::Word("noexcept", self.expression()?),
+            (b's', b't') => Node::Word("sizeof ", self.type_()?),
+            (b's', b'z') => Node::Word("sizeof ", self.expression()?),
+            (b'a', b't') => Node::Word("alignof ", self.type_()?),
+            (b'a', b'z') => Node::Word("alignof ", self.expression()?),
+            (b'n', b'x') => Node::Word("noexcept ", self.expression()?),
             (b's', b'Z') => {
-                let pack = if self.peek() == b'T' { self.template_parameter()? } else { self.expression()? };
-                Node::Word("sizeof...", pack)
+                let pack = self.expression()?;
+                Node::Word("sizeof... ", pack)
             }
             (b's', b'p') => Node::Expansion(self.expression()?),
             (b't', b'l') => {
@@ -203,11 +203,13 @@ impl<'a> Parser<'a> {
         Ok(self.arena.list(&items))
     }
 
-    /// `sr <type> <name>`, `srN <type> <level>+ E <name>`, `on <operator>` or a plain name, each with arguments.
+    /// `sr <type> <name>`, `srN <type> <level>+ E <name>`, `sr <level>+ E <name>`, `on <operator>` or a plain name, each
+    /// with arguments.
     fn unresolved_name(&mut self) -> Parsed<Id> {
         if self.eat("sr") {
-            let has_levels = self.eat("N");
-            let mut scope = self.type_()?;
+            let is_plain = self.peek().is_ascii_digit();
+            let has_levels = self.eat("N") || is_plain;
+            let mut scope = if is_plain { self.simple_name()? } else { self.type_()? };
             while has_levels && !self.eat("E") {
                 let level = self.simple_name()?;
                 scope = self.arena.add(Node::Scoped(scope, level));

@@ -22,12 +22,21 @@ pub(super) struct Parser<'a> {
     pub(super) at: usize,
     pub(super) arena: Arena<'a>,
     /// Substitution candidates in order: `S_` is the first.
-    pub(super) seen: Vec<Id>,
+    pub(super) seen: Vec<Candidate>,
     /// Arguments of the innermost function template being named: what `T_` means.
     pub(super) arguments: Vec<Id>,
     /// Inside a lambda's parameter list `T_` is a generic parameter, not a template argument.
     pub(super) in_lambda: bool,
     depth: u32,
+}
+
+/// Something that `S<n>_` can stand for.
+#[derive(Clone, Copy)]
+pub(super) enum Candidate {
+    /// A name or type.
+    Node(Id),
+    /// A template parameter: what it means depends on the function that is being named where it is used again.
+    Parameter(usize),
 }
 
 /// What the end of a name says about the encoding that follows.
@@ -120,7 +129,7 @@ impl<'a> Parser<'a> {
             };
             if parser.peek() == b'I' {
                 if !is_substitution {
-                    parser.seen.push(id);
+                    parser.seen.push(Candidate::Node(id));
                 }
                 let arguments = parser.template_arguments(of_encoding)?;
                 id = parser.arena.add(Node::Template(id, arguments));
@@ -154,7 +163,11 @@ impl<'a> Parser<'a> {
                     (self.arena.add(Node::Text("std")), false)
                 }
                 (b'S', None) => (self.substitution()?, false),
-                (b'T', None) => (self.template_parameter()?, true),
+                (b'T', None) => {
+                    let (index, id) = self.template_parameter()?;
+                    self.seen.push(Candidate::Parameter(index));
+                    (id, false)
+                }
                 (b'D', None) if matches!(self.peek_at(1), b't' | b'T') => (self.type_()?, false),
                 (b'M', Some(scope)) => {
                     self.at += 1;
@@ -171,7 +184,7 @@ impl<'a> Parser<'a> {
                 }
             };
             if is_new {
-                self.seen.push(id);
+                self.seen.push(Candidate::Node(id));
             }
             last_is_new = is_new;
             so_far = Some(id);
@@ -321,7 +334,11 @@ impl<'a> Parser<'a> {
             b'd' => "std::iostream",
             _ => {
                 let index = self.sequence_number()?;
-                return self.seen.get(index).copied().ok_or(Malformed);
+                return match self.seen.get(index) {
+                    Some(Candidate::Node(id)) => Ok(*id),
+                    Some(Candidate::Parameter(index)) => self.argument(*index, false),
+                    None => Err(Malformed),
+                };
             }
         };
         self.at += 1;
@@ -342,14 +359,19 @@ impl<'a> Parser<'a> {
         Ok(index)
     }
 
-    /// `T_`, `T0_`, `TL0__`: the argument itself when it is known.
-    pub(super) fn template_parameter(&mut self) -> Parsed<Id> {
+    /// `T_`, `T0_`, `TL0__`: its index and the argument it stands for.
+    pub(super) fn template_parameter(&mut self) -> Parsed<(usize, Id)> {
         self.expect("T")?;
         let is_own = self.eat("L");
         if is_own {
             self.ordinal()?;
         }
         let index = self.ordinal()? as usize - 1;
+        self.argument(index, is_own).map(|id| (index, id))
+    }
+
+    /// The argument of a template parameter; `is_own` when it is the lambda's own.
+    fn argument(&mut self, index: usize, is_own: bool) -> Parsed<Id> {
         match self.arguments.get(index) {
             Some(&argument) if !is_own => Ok(argument),
             _ if self.in_lambda => Ok(self.arena.add(Node::Text(GENERIC.get(index).copied().unwrap_or("auto")))),

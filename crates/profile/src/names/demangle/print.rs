@@ -91,15 +91,19 @@ impl<'a, 'b> Printer<'a, 'b> {
                 self.text("]")
             }
             Node::Pack(items) => match self.element {
-                Some(index) => self.arena.items(items).get(index).map_or(Ok(()), |&item| self.whole(item)),
+                Some(index) => {
+                    self.arena.items(items).get(index).map_or(Ok(()), |&item| self.element(item, Self::left))
+                }
                 None => self.list(items),
             },
             Node::Expansion(pattern) => self.expansion(pattern),
             Node::Pointer(to) => self.pointing(to, "*"),
-            Node::LvalueRef(to) => self.pointing(to, "&"),
+            Node::LvalueRef(to) => self.referring(to, |printer, to| printer.pointing(to, "&")),
+            // A reference to a reference is the one that is not an rvalue's.
             Node::RvalueRef(to) => {
-                // A reference to a reference collapses.
-                if matches!(self.arena.node(to), Node::LvalueRef(_)) { self.left(to) } else { self.pointing(to, "&&") }
+                let is_lvalue = matches!(self.arena.node(self.resolved(to)), Node::LvalueRef(_));
+                let sign = if is_lvalue { "&" } else { "&&" };
+                self.referring(to, |printer, to| printer.pointing(to, sign))
             }
             Node::Qualified(inner, qualifier) => {
                 self.left(inner)?;
@@ -152,10 +156,9 @@ impl<'a, 'b> Printer<'a, 'b> {
     fn expression(&mut self, node: Node<'a>) -> Written {
         match node {
             Node::Integer(type_, digits, is_negative) => self.integer(type_, digits, is_negative),
-            // The address of a function: its name is enough to tell it apart.
-            Node::Unary("&", operand) if matches!(self.arena.node(operand), Node::Encoding(..)) => {
+            Node::Unary("&", operand) if self.member_function(operand).is_some() => {
                 self.text("&")?;
-                self.function_name(operand)
+                self.whole(self.member_function(operand).unwrap_or(operand))
             }
             Node::Unary(sign, operand) => {
                 self.text(sign)?;
@@ -169,20 +172,24 @@ impl<'a, 'b> Printer<'a, 'b> {
                 self.text("]")
             }
             Node::Binary(left, sign, right) => {
+                // A bare `>` would close the template arguments.
+                let is_closing = sign == ">";
+                self.text(if is_closing { "(" } else { "" })?;
                 self.operand(left)?;
                 self.text(sign)?;
-                self.operand(right)
+                self.operand(right)?;
+                self.text(if is_closing { ")" } else { "" })
             }
             Node::Word(word, inner) => {
                 self.text(word)?;
-                self.operand(inner)
+                self.bracketed(inner)
             }
             Node::Cast(word, target, operand) => {
                 self.text(word)?;
                 self.text("<")?;
                 self.whole(target)?;
                 self.text(">")?;
-                self.operand(operand)
+                self.bracketed(operand)
             }
             Node::Call(callee, arguments) => {
                 self.whole(callee)?;
@@ -222,11 +229,18 @@ impl<'a, 'b> Printer<'a, 'b> {
         }
         self.depth += 1;
         let result = match self.arena.node(id) {
-            Node::Pointer(to) | Node::LvalueRef(to) | Node::RvalueRef(to) | Node::MemberPointer(_, to) => {
+            Node::LvalueRef(to) | Node::RvalueRef(to) => self.referring(to, |printer, to| {
+                let closing = if printer.needs_parentheses(to) { ")" } else { "" };
+                printer.text(closing).and_then(|()| printer.right(to))
+            }),
+            Node::Pointer(to) | Node::MemberPointer(_, to) => {
                 let closing = if self.needs_parentheses(to) { ")" } else { "" };
                 self.text(closing).and_then(|()| self.right(to))
             }
             Node::Qualified(inner, _) | Node::Vendor(inner, _) => self.right(inner),
+            Node::Pack(_) if self.element.is_some() && self.resolved(id) != id => {
+                self.element(self.resolved(id), Self::right)
+            }
             Node::Array(element, dimension) => self.dimension(dimension).and_then(|()| self.right(element)),
             Node::Function(result, parameters, qualifiers) => {
                 self.parenthesised(parameters).and_then(|()| self.text(qualifiers)).and_then(|()| self.right(result))
@@ -253,11 +267,46 @@ impl<'a, 'b> Printer<'a, 'b> {
         self.text(sign)
     }
 
+    /// Prints one element of a pack: packs inside it are its own.
+    fn element(&mut self, item: Id, print: impl FnOnce(&mut Self, Id) -> Written) -> Written {
+        let outer = self.element.take();
+        let result = print(self, item);
+        self.element = outer;
+        result
+    }
+
+    /// Prints what a reference refers to, through further references.
+    fn referring(&mut self, to: Id, print: impl FnOnce(&mut Self, Id) -> Written) -> Written {
+        let mut id = to;
+        let mut is_element = false;
+        for _ in 0..MAX_DEPTH {
+            match self.arena.node(id) {
+                Node::LvalueRef(to) | Node::RvalueRef(to) => id = to,
+                Node::Pack(_) if !is_element && self.resolved(id) != id => {
+                    id = self.resolved(id);
+                    is_element = true;
+                }
+                _ => break,
+            }
+        }
+        if is_element { self.element(id, print) } else { print(self, id) }
+    }
+
+    /// The element of a pack that is being expanded; anything else is itself.
+    fn resolved(&self, id: Id) -> Id {
+        match (self.arena.node(id), self.element) {
+            (Node::Pack(items), Some(index)) => self.arena.items(items).get(index).copied().unwrap_or(id),
+            _ => id,
+        }
+    }
+
     /// True when a pointer to it must be bracketed.
     fn needs_parentheses(&self, id: Id) -> bool {
-        match self.arena.node(id) {
+        match self.arena.node(self.resolved(id)) {
             Node::Function(..) | Node::Array(..) => true,
-            Node::Qualified(inner, _) => matches!(self.arena.node(inner), Node::Function(..) | Node::Array(..)),
+            Node::Qualified(inner, _) => {
+                matches!(self.arena.node(self.resolved(inner)), Node::Function(..) | Node::Array(..))
+            }
             _ => false,
         }
     }
@@ -276,6 +325,14 @@ impl<'a, 'b> Printer<'a, 'b> {
         }
     }
 
+    /// The name of a function that is no template and stands in a scope: its address is written without parameters.
+    fn member_function(&self, id: Id) -> Option<Id> {
+        match self.arena.node(id) {
+            Node::Encoding(name, None, _, "") if matches!(self.arena.node(name), Node::Scoped(..)) => Some(name),
+            _ => None,
+        }
+    }
+
     fn around(&mut self, left: Id, sign: &str, right: Id) -> Written {
         self.whole(left)?;
         self.text(sign)?;
@@ -283,6 +340,13 @@ impl<'a, 'b> Printer<'a, 'b> {
     }
 
     fn operand(&mut self, id: Id) -> Written {
+        if matches!(self.arena.node(id), Node::Text(_) | Node::Scoped(..) | Node::Parameter(_)) {
+            return self.whole(id);
+        }
+        self.bracketed(id)
+    }
+
+    fn bracketed(&mut self, id: Id) -> Written {
         self.text("(")?;
         self.whole(id)?;
         self.text(")")
@@ -364,7 +428,7 @@ impl<'a, 'b> Printer<'a, 'b> {
             Node::Text("long long") => "ll",
             Node::Text("unsigned long long") => "ull",
             _ => {
-                self.operand(type_)?;
+                self.bracketed(type_)?;
                 ""
             }
         };

@@ -1,7 +1,7 @@
 //! Types of the Itanium C++ ABI (5.1.5), with the floats of GPU code: `DF16b`, `DF16_`, vendor types, address spaces.
 
 use super::node::{Id, Node};
-use super::parse::{Malformed, Parsed, Parser};
+use super::parse::{Candidate, Malformed, Parsed, Parser};
 
 impl<'a> Parser<'a> {
     /// `<type>`. Everything but builtin types becomes a substitution candidate.
@@ -40,14 +40,13 @@ impl<'a> Parser<'a> {
                     parser.class_name()?
                 }
                 (b'T', _) => {
-                    let parameter = parser.template_parameter()?;
-                    if parser.peek() == b'I' {
-                        parser.seen.push(parameter);
-                        let arguments = parser.template_arguments(false)?;
-                        parser.arena.add(Node::Template(parameter, arguments))
-                    } else {
-                        parameter
+                    let (index, parameter) = parser.template_parameter()?;
+                    parser.seen.push(Candidate::Parameter(index));
+                    if parser.peek() != b'I' {
+                        return Ok(parameter);
                     }
+                    let arguments = parser.template_arguments(false)?;
+                    parser.arena.add(Node::Template(parameter, arguments))
                 }
                 (b'S', second) if second != b't' => {
                     let known = parser.substitution()?;
@@ -63,7 +62,7 @@ impl<'a> Parser<'a> {
                 },
                 _ => parser.class_name()?,
             };
-            parser.seen.push(id);
+            parser.seen.push(Candidate::Node(id));
             Ok(id)
         })
     }
@@ -172,7 +171,7 @@ impl<'a> Parser<'a> {
             b't' | b'T' => {
                 let inner = self.expression()?;
                 self.expect("E")?;
-                self.arena.add(Node::Word("decltype", inner))
+                self.arena.add(Node::Word("decltype ", inner))
             }
             b'o' => self.function_type(" noexcept")?,
             _ => return Err(Malformed),
