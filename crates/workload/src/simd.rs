@@ -13,7 +13,19 @@ pub(crate) fn padded(n: usize) -> usize {
     n.next_multiple_of(PAD)
 }
 
-/// C[m×n] += A·B with B[k×n] row-major of stride `n`; A is given by [`Left`]. C has row stride `c_stride`.
+/// Multiplies each block of `block` values with its scale.
+pub(crate) fn scale_blocks(values: &mut [f32], block: usize, scales: &[f32]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (values, scale) in values.chunks_mut(block).zip(scales) {
+                values.iter_mut().for_each(|value| *value *= scale);
+            }
+        },
+    );
+}
+
+/// C[m×n] += A·B with B[k×n] row-major; A is given by [`Left`]. C has row stride `c_stride`.
 pub(crate) struct Matmul<'a> {
     /// Output, accumulated into.
     pub(crate) c: &'a mut [f32],
@@ -21,8 +33,10 @@ pub(crate) struct Matmul<'a> {
     pub(crate) c_stride: usize,
     /// Left operand.
     pub(crate) a: Left<'a>,
-    /// Right operand, row-major, stride `n`.
+    /// Right operand, row-major.
     pub(crate) b: &'a [f32],
+    /// Elements between rows of B.
+    pub(crate) b_stride: usize,
     /// Rows of C.
     pub(crate) m: usize,
     /// Columns of C, a multiple of [`PAD`].
@@ -60,40 +74,47 @@ impl WithSimd for Matmul<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         // 8×2 accumulators fill half of the 32 registers of 512-bit machines; 4×2 half of the 16 of narrower ones.
         let mut row = 0;
-        let Matmul { c, c_stride, a, b, m, n, k } = self;
+        let Matmul { c, c_stride, a, b, b_stride, m, n, k } = self;
+        let right = Right { b, stride: b_stride, n, k };
         while row < m {
             let c = &mut c[row * c_stride..];
             let left = m - row;
             row += match (S::F32_LANES >= 16, left) {
-                (true, 8..) => tile_row::<S, 8>(simd, c, c_stride, a, row, b, n, k),
-                (_, 4..) => tile_row::<S, 4>(simd, c, c_stride, a, row, b, n, k),
-                (_, 2..) => tile_row::<S, 2>(simd, c, c_stride, a, row, b, n, k),
-                _ => tile_row::<S, 1>(simd, c, c_stride, a, row, b, n, k),
+                (true, 8..) => tile_row::<S, 8>(simd, c, c_stride, a, row, right),
+                (_, 4..) => tile_row::<S, 4>(simd, c, c_stride, a, row, right),
+                (_, 2..) => tile_row::<S, 2>(simd, c, c_stride, a, row, right),
+                _ => tile_row::<S, 1>(simd, c, c_stride, a, row, right),
             };
         }
     }
 }
 
+/// The right operand of a [`Matmul`] and the sizes it has.
+#[derive(Clone, Copy)]
+struct Right<'a> {
+    b: &'a [f32],
+    stride: usize,
+    n: usize,
+    k: usize,
+}
+
 /// `MR` rows of C across all columns; returns `MR`.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
 fn tile_row<S: Simd, const MR: usize>(
     simd: S,
     c: &mut [f32],
     c_stride: usize,
     a: Left<'_>,
     row: usize,
-    b: &[f32],
-    n: usize,
-    k: usize,
+    right: Right<'_>,
 ) -> usize {
     match a {
         Left::Rows(data, stride) => {
-            let rows: [&[f32]; MR] = std::array::from_fn(|i| &data[(row + i) * stride..][..k]);
-            columns::<S, RowPanel<'_, MR>, MR>(simd, c, c_stride, RowPanel(rows), b, n, k);
+            let rows: [&[f32]; MR] = std::array::from_fn(|i| &data[(row + i) * stride..][..right.k]);
+            columns::<S, RowPanel<'_, MR>, MR>(simd, c, c_stride, RowPanel(rows), right);
         }
         Left::Columns(data, stride) => {
-            columns::<S, ColumnPanel<'_>, MR>(simd, c, c_stride, ColumnPanel(&data[row..], stride), b, n, k);
+            columns::<S, ColumnPanel<'_>, MR>(simd, c, c_stride, ColumnPanel(&data[row..], stride), right);
         }
     }
     MR
@@ -106,17 +127,16 @@ fn columns<S: Simd, P: Panel<MR>, const MR: usize>(
     c: &mut [f32],
     c_stride: usize,
     panel: P,
-    b: &[f32],
-    n: usize,
-    k: usize,
+    right: Right<'_>,
 ) {
     let mut column = 0;
-    while column + 2 * S::F32_LANES <= n {
-        tile::<S, P, MR, 2>(simd, &mut c[column..], c_stride, panel, &b[column..], n, k);
+    let part = |column: usize| Right { b: &right.b[column..], ..right };
+    while column + 2 * S::F32_LANES <= right.n {
+        tile::<S, P, MR, 2>(simd, &mut c[column..], c_stride, panel, part(column));
         column += 2 * S::F32_LANES;
     }
-    while column < n {
-        tile::<S, P, MR, 1>(simd, &mut c[column..], c_stride, panel, &b[column..], n, k);
+    while column < right.n {
+        tile::<S, P, MR, 1>(simd, &mut c[column..], c_stride, panel, part(column));
         column += S::F32_LANES;
     }
 }
@@ -160,13 +180,11 @@ fn tile<S: Simd, P: Panel<MR>, const MR: usize, const NV: usize>(
     c: &mut [f32],
     c_stride: usize,
     panel: P,
-    b: &[f32],
-    b_stride: usize,
-    k: usize,
+    right: Right<'_>,
 ) {
     let width = NV * S::F32_LANES;
     let mut sums = [[simd.splat_f32s(0.0); NV]; MR];
-    for (p, b_row) in b.chunks(b_stride).take(k).enumerate() {
+    for (p, b_row) in right.b.chunks(right.stride).take(right.k).enumerate() {
         let (vectors, _) = S::as_simd_f32s(&b_row[..width]);
         let vectors = &vectors[..NV];
         let scalars = panel.at(p);
@@ -380,16 +398,17 @@ mod tests {
         #[test]
         fn matmul_is_the_sum_of_products(m in 0usize..20, n in 1usize..5, k in 0usize..40, extra in 0usize..5, transposed: bool) {
             let n = n * PAD;
-            let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+            let b_stride = n + 2 * extra;
+            let (a, b) = (numbers(m * k, 1), numbers(k * b_stride, 2));
             let c_stride = n + extra;
             let mut c = numbers(m * c_stride, 3);
             let before = c.clone();
             let columns: Vec<f32> = (0..k * m).map(|x| a[(x % m.max(1)) * k + x / m.max(1)]).collect();
             let left = if transposed { Left::Columns(&columns, m) } else { Left::Rows(&a, k) };
-            Matmul { c: &mut c, c_stride, a: left, b: &b, m, n, k }.run();
+            Matmul { c: &mut c, c_stride, a: left, b: &b, b_stride, m, n, k }.run();
             for i in 0..m {
                 for j in 0..c_stride {
-                    let products: f32 = if j < n { (0..k).map(|p| a[i * k + p] * b[p * n + j]).sum() } else { 0.0 };
+                    let products: f32 = if j < n { (0..k).map(|p| a[i * k + p] * b[p * b_stride + j]).sum() } else { 0.0 };
                     prop_assert_eq!(c[i * c_stride + j], before[i * c_stride + j] + products);
                 }
             }

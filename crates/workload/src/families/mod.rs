@@ -10,8 +10,8 @@ pub mod moe_gemm;
 pub mod paged_attention;
 pub mod rmsnorm;
 mod row_quant;
+mod sizes;
 #[cfg(test)]
 mod testing;
 
 pub use row_quant::RowQuant;
-mod sizes;

@@ -1,10 +1,7 @@
 //! Reading bounded sizes and dtypes, so that no shape can overflow a count or ask for an absurd allocation.
 
+use crate::families::checks;
 use crate::{Dtype, Dtypes, Fp8Flavor, ShapeError, ShapeMap, TensorSpec};
-
-/// The most elements that a tensor of a case may hold: a terabyte of bytes is beyond any one kernel's operand, and every
-/// index stays far inside `usize` and `i64`.
-const MAX_ELEMENTS: u128 = 1 << 40;
 
 /// A size that must be there, at least 1 and at most `most`.
 pub(crate) fn need(
@@ -31,26 +28,9 @@ pub(crate) fn bounded(key: &str, value: u64, most: u64) -> Result<u64, ShapeErro
     }
 }
 
-/// Refuses tensors too large to index or to name in a launch.
+/// Refuses tensors too large to index.
 pub(crate) fn check_tensors(specs: &[TensorSpec]) -> Result<(), ShapeError> {
-    match specs.iter().find(|spec| spec.elements() > MAX_ELEMENTS) {
-        None => Ok(()),
-        Some(spec) => {
-            let reason = format!("tensor `{}` would hold {} elements, more than 2^40", spec.name, spec.elements());
-            Err(ShapeError::invalid("shape", format!("{:?}", spec.dims), reason))
-        }
-    }
-}
-
-/// Refuses dtype roles that the family does not have.
-pub(crate) fn only_roles(dtypes: &Dtypes, family: &'static str, known: &[&str]) -> Result<(), ShapeError> {
-    match dtypes.roles().find(|(role, _)| !known.contains(role)) {
-        None => Ok(()),
-        Some((role, tag)) => Err(ShapeError::dtype(
-            format!("{role}={tag}"),
-            format!("{family} has no role `{role}`; it has {}", known.join(", ")),
-        )),
-    }
+    specs.iter().try_for_each(|spec| checks::bounded(spec.name, &spec.dims))
 }
 
 /// The dtype of a role, which must be one of `allowed`; `fallback` when nothing is said.

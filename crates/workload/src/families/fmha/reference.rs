@@ -4,6 +4,7 @@ use super::{Fmha, Layout};
 use crate::families::attention::naive::{Elements, at};
 use crate::families::attention::reference::Rows;
 use crate::narrow;
+use crate::simd::scale_blocks;
 use crate::tensor::{Tensor, TensorSet};
 use std::ops::Range;
 
@@ -48,25 +49,32 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Loads keys or values of one head in rows of `stride`.
+    /// Loads keys or values of some heads in rows of `stride`.
     fn load(
         &self,
-        tensor: &Tensor,
-        (sequence, head): (usize, u64),
+        operand: Operand,
+        (sequence, heads): (usize, Range<u64>),
         range: Range<u64>,
         (d, stride): (usize, usize),
         out: &mut [f32],
     ) {
-        for (position, row) in range.zip(out.chunks_mut(stride)) {
+        let tensor = match operand {
+            Operand::Q => self.q,
+            Operand::K => self.k,
+            Operand::V => self.v,
+        };
+        let vectors = range.flat_map(|position| heads.clone().map(move |head| (position, head)));
+        for ((position, head), row) in vectors.zip(out.chunks_mut(stride)) {
             let vector = self.vector(&self.case.kv_starts, sequence, position, head, self.case.heads.kv_heads);
             narrow::decode_slice(tensor.spec.dtype, tensor.bytes(), vector as usize * d, &mut row[..d]);
+            scale(&mut row[..d], self.descale(operand, sequence, head));
         }
     }
 }
 
 fn scale(values: &mut [f32], factor: f32) {
     if factor != 1.0 {
-        values.iter_mut().for_each(|value| *value *= factor);
+        scale_blocks(values, values.len(), &[factor]);
     }
 }
 
@@ -78,16 +86,13 @@ impl Rows for Inputs<'_> {
         scale(out, self.descale(Operand::Q, sequence, head / heads.group()));
     }
 
-    fn keys(&self, sequence: usize, head: u64, range: Range<u64>, out: &mut [f32]) {
+    fn keys(&self, sequence: usize, heads: Range<u64>, range: Range<u64>, out: &mut [f32]) {
         let d = self.case.heads.d_qk as usize;
-        self.load(self.k, (sequence, head), range, (d, d), out);
-        scale(out, self.descale(Operand::K, sequence, head));
+        self.load(Operand::K, (sequence, heads), range, (d, d), out);
     }
 
-    fn values(&self, sequence: usize, head: u64, range: Range<u64>, stride: usize, out: &mut [f32]) {
-        let out = &mut out[..(range.end - range.start) as usize * stride];
-        self.load(self.v, (sequence, head), range, (self.case.heads.d_v as usize, stride), out);
-        scale(out, self.descale(Operand::V, sequence, head));
+    fn values(&self, sequence: usize, heads: Range<u64>, range: Range<u64>, stride: usize, out: &mut [f32]) {
+        self.load(Operand::V, (sequence, heads), range, (self.case.heads.d_v as usize, stride), out);
     }
 
     fn output_row(&self, sequence: usize, index: u64, head: u64) -> usize {

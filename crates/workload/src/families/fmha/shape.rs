@@ -3,7 +3,7 @@
 use super::Tokens;
 use crate::families::attention::naive::Place;
 use crate::families::attention::{self, Heads, Mask, Span};
-use crate::families::sizes;
+use crate::families::{checks, sizes};
 use crate::shape::MAX_LIST;
 use crate::{Dtype, Dtypes, Fp8Flavor, ShapeError, ShapeMap, Workload};
 
@@ -69,7 +69,7 @@ impl Fmha {
     /// On missing, unknown, contradictory or oversized keys and on dtypes that the family does not run.
     pub fn new(shape: &ShapeMap, dtypes: &Dtypes, flavor: Fp8Flavor) -> Result<Self, ShapeError> {
         shape.only(FAMILY, KEYS)?;
-        sizes::only_roles(dtypes, FAMILY, &["q", "k", "v", "out"])?;
+        checks::only_roles(FAMILY, dtypes, &["q", "k", "v", "out"])?;
         let (spans, packed) = spans(shape)?;
         let layout = layout(shape, packed)?;
         let allowed = |dtype: Dtype| sizes::is_wide(dtype) || dtype.is_fp8();

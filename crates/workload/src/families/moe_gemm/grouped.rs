@@ -5,16 +5,14 @@
 
 use super::routing::Sorted;
 use super::shape::{Activation, MoeGemm, Product, Quant, Stage};
-use super::weights::Weights;
+use super::weights::{INNER, Weights};
 use crate::dtype::Dtype;
 use crate::narrow;
-use crate::simd::{DotRows, Left, Matmul, PAD, padded};
+use crate::simd::{DotRows, Left, Matmul, PAD, padded, scale_blocks};
 use crate::tensor::{Tensor, TensorSet};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Elements of k decoded at a time, a multiple of every quantisation block: 32 rows of it stay in a second-level cache.
-const INNER: usize = 512;
 /// Up to so many rows dot products are faster than tiles, which work on 16 rows at least.
 const DOT_ROWS: usize = 6;
 /// Width of a panel of transposed rows.
@@ -62,9 +60,7 @@ impl<'a> Rows<'a> {
                 let Some(scales) = scales else { return };
                 let block = if quant == Quant::Block128 { 128 } else { self.k };
                 let line = &scales[row * self.k.div_ceil(block)..];
-                for (values, scale) in out.chunks_mut(block).zip(line) {
-                    values.iter_mut().for_each(|value| *value *= scale);
-                }
+                scale_blocks(out, block, line);
             }
         }
     }
@@ -271,6 +267,7 @@ impl Scratch {
                                 c_stride: self.stride,
                                 a: Left::Rows(&self.weights, stride),
                                 b: &values[panel * PANEL * k + start * lanes..],
+                                b_stride: lanes,
                                 m: width,
                                 n: lanes,
                                 k: inner.len(),

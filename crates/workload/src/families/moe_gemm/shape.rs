@@ -1,7 +1,7 @@
 //! The typed shape of `moe_gemm`.
 
 use super::routing::{Routing, Sorted};
-use crate::families::sizes;
+use crate::families::{checks, sizes};
 use crate::{CaseOptions, Dtype, DtypeTag, Dtypes, ShapeError, ShapeMap, Workload};
 
 const FAMILY: &str = "moe_gemm";
@@ -155,7 +155,7 @@ impl MoeGemm {
     /// On missing, unknown, contradictory or oversized keys and on dtypes that the family does not run.
     pub fn new(shape: &ShapeMap, dtypes: &Dtypes, options: CaseOptions) -> Result<Self, ShapeError> {
         shape.only(FAMILY, KEYS)?;
-        sizes::only_roles(dtypes, FAMILY, &["x", "w", "out"])?;
+        checks::only_roles(FAMILY, dtypes, &["x", "w", "out"])?;
         let need = |key, what, most| sizes::need(shape, FAMILY, key, what, most);
         let tokens = need("tokens", "tokens of the step", MOST_TOKENS)?;
         let hidden = need("hidden", "model width", MOST_SIZE)?;

@@ -2,9 +2,12 @@
 
 use super::shape::{MoeGemm, Product, Quant};
 use crate::narrow;
+use crate::simd::scale_blocks;
 use crate::tensor::{Tensor, TensorSet};
 use std::ops::Range;
 
+/// Elements of k decoded at a time, a multiple of every quantisation block: 32 rows of it stay in a second-level cache.
+pub(super) const INNER: usize = 512;
 /// Elements of k that share a scale.
 const BLOCK: usize = 128;
 const MX_BLOCK: usize = 32;
@@ -29,7 +32,8 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// Elements `inner` of row `row` of an expert, as real values. `inner` starts at a multiple of 128.
+    /// Elements `inner` of row `row` of an expert, as real values. `inner` starts at a multiple of 128 and
+    /// is at most [`INNER`] long.
     pub(super) fn load(&self, expert: usize, row: usize, inner: Range<usize>, out: &mut [f32]) {
         let first = (expert * self.n + row) * self.k + inner.start;
         let out = &mut out[..inner.len()];
@@ -39,22 +43,19 @@ impl<'a> Weights<'a> {
             Quant::None => {}
             Quant::PerToken => {
                 let scale = scales.view::<f32>()[expert * self.n + row];
-                out.iter_mut().for_each(|value| *value *= scale);
+                scale_blocks(out, INNER, &[scale]);
             }
             Quant::Block128 => {
                 let (rows, columns) = (self.n.div_ceil(BLOCK), self.k.div_ceil(BLOCK));
                 let line = &scales.view::<f32>()[(expert * rows + row / BLOCK) * columns..][..columns];
-                for (values, scale) in out.chunks_mut(BLOCK).zip(&line[inner.start / BLOCK..]) {
-                    values.iter_mut().for_each(|value| *value *= scale);
-                }
+                scale_blocks(out, BLOCK, &line[inner.start / BLOCK..]);
             }
             Quant::Mx32 => {
-                let columns = self.k / MX_BLOCK;
-                let line = &scales.bytes()[(expert * self.n + row) * columns..][..columns];
-                for (values, code) in out.chunks_mut(MX_BLOCK).zip(&line[inner.start / MX_BLOCK..]) {
-                    let scale = narrow::decode(scales.spec.dtype, u16::from(*code));
-                    values.iter_mut().for_each(|value| *value *= scale);
-                }
+                let first = ((expert * self.n + row) * self.k + inner.start) / MX_BLOCK;
+                let mut line = [0.0; INNER / MX_BLOCK];
+                let line = &mut line[..out.len() / MX_BLOCK];
+                narrow::decode_slice(scales.spec.dtype, scales.bytes(), first, line);
+                scale_blocks(out, MX_BLOCK, line);
             }
         }
     }

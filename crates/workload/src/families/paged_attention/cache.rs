@@ -4,6 +4,7 @@ use super::{KvScale, Layout, PagedAttention};
 use crate::families::attention::naive::{Elements, at};
 use crate::families::attention::reference::Rows;
 use crate::narrow;
+use crate::simd::scale_blocks;
 use crate::tensor::{Tensor, TensorSet};
 use std::ops::Range;
 
@@ -58,33 +59,71 @@ impl<'a> Inputs<'a> {
         })
     }
 
-    /// Multiplies the rows of a run with their scales.
-    fn scale(&self, cache: Cache<'_>, head: usize, run: &Run, stride: usize, rows: &mut [f32]) {
-        let Some(scales) = cache.scales else { return };
-        let scales: &[f32] = scales.view();
-        let (block, heads) = (self.case.block_size as usize, self.case.heads.kv_heads as usize);
-        for (slot, row) in run.slots.clone().zip(rows.chunks_mut(stride)) {
-            let factor = match (self.case.kv_scale, self.case.layout) {
-                (KvScale::PerToken, Layout::Flash) => scales[(run.page * block + slot) * heads + head],
-                (KvScale::PerToken, Layout::Aiter) => scales[(run.page * heads + head) * block + slot],
-                _ => scales[0],
-            };
-            row.iter_mut().for_each(|value| *value *= factor);
+    /// Loads tokens `range` of some heads from one half of the cache: token by token, then head by head.
+    fn load(
+        &self,
+        cache: Cache<'_>,
+        sequence: usize,
+        heads: &Range<u64>,
+        range: Range<u64>,
+        size: Size,
+        out: &mut [f32],
+    ) {
+        let together = (heads.end - heads.start) as usize;
+        let mut rest = out;
+        for run in self.runs(sequence, range) {
+            let (rows, after) = rest.split_at_mut(run.slots.len() * together * size.stride);
+            match self.case.layout {
+                Layout::Flash => self.load_tokens(cache.tensor, heads, &run, size, rows),
+                Layout::Aiter => {
+                    for (index, head) in heads.clone().enumerate() {
+                        let rows = &mut rows[index * size.stride..];
+                        self.load_chunks(cache.tensor, head as usize, &run, size, together * size.stride, rows);
+                    }
+                }
+            }
+            self.scale(cache, heads, &run, size.stride, rows);
+            rest = after;
         }
     }
 
-    /// Decodes tokens of a page whose elements stand together: rows of `d` elements.
-    fn load_rows(&self, tensor: &Tensor, head: usize, run: &Run, (d, stride): (usize, usize), rows: &mut [f32]) {
-        let (block, heads) = (self.case.block_size as usize, self.case.heads.kv_heads as usize);
-        for (slot, row) in run.slots.clone().zip(rows.chunks_mut(stride)) {
-            let first = ((run.page * block + slot) * heads + head) * d;
-            narrow::decode_slice(tensor.spec.dtype, tensor.bytes(), first, &mut row[..d]);
+    /// Multiplies the rows of a run with their scales.
+    fn scale(&self, cache: Cache<'_>, heads: &Range<u64>, run: &Run, stride: usize, rows: &mut [f32]) {
+        let Some(scales) = cache.scales else { return };
+        let scales: &[f32] = scales.view();
+        if self.case.kv_scale != KvScale::PerToken {
+            return scale_blocks(rows, rows.len(), scales);
+        }
+        let (block, count) = (self.case.block_size as usize, self.case.heads.kv_heads as usize);
+        let vectors = run.slots.clone().flat_map(|slot| heads.clone().map(move |head| (slot, head as usize)));
+        for ((slot, head), row) in vectors.zip(rows.chunks_mut(stride)) {
+            let index = match self.case.layout {
+                Layout::Flash => (run.page * block + slot) * count + head,
+                Layout::Aiter => (run.page * count + head) * block + slot,
+            };
+            scale_blocks(row, stride, &[scales[index]]);
+        }
+    }
+
+    /// Decodes tokens of a page in which the heads of a token stand together.
+    fn load_tokens(&self, tensor: &Tensor, heads: &Range<u64>, run: &Run, size: Size, rows: &mut [f32]) {
+        let (block, count) = (self.case.block_size as usize, self.case.heads.kv_heads as usize);
+        let together = (heads.end - heads.start) as usize;
+        for (slot, token) in run.slots.clone().zip(rows.chunks_mut(together * size.stride)) {
+            let first = ((run.page * block + slot) * count + heads.start as usize) * size.d;
+            if size.d == size.stride {
+                narrow::decode_slice(tensor.spec.dtype, tensor.bytes(), first, token);
+                continue;
+            }
+            for (index, row) in token.chunks_mut(size.stride).enumerate() {
+                narrow::decode_slice(tensor.spec.dtype, tensor.bytes(), first + index * size.d, &mut row[..size.d]);
+            }
         }
     }
 
     /// Decodes tokens of a page that is stored as [d / chunk, block, chunk]; a chunk of 1 is a transposed page.
-    fn load_chunks(&self, tensor: &Tensor, head: usize, run: &Run, shape: ChunkShape, rows: &mut [f32]) {
-        let ChunkShape { d, chunk, stride } = shape;
+    fn load_chunks(&self, tensor: &Tensor, head: usize, run: &Run, size: Size, stride: usize, rows: &mut [f32]) {
+        let Size { d, chunk, .. } = size;
         let (block, heads) = (self.case.block_size as usize, self.case.heads.kv_heads as usize);
         let page = (run.page * heads + head) * d * block;
         let mut buffer = [0.0; 256];
@@ -104,10 +143,13 @@ impl<'a> Inputs<'a> {
     }
 }
 
+/// Elements of a vector in the cache.
 #[derive(Clone, Copy)]
-struct ChunkShape {
+struct Size {
     d: usize,
+    /// Elements that `layout=aiter` keeps together.
     chunk: usize,
+    /// Elements between vectors as they are loaded.
     stride: usize,
 }
 
@@ -117,36 +159,23 @@ impl Rows for Inputs<'_> {
         narrow::decode_slice(self.q.spec.dtype, self.q.bytes(), first, out);
     }
 
-    fn keys(&self, sequence: usize, head: u64, range: Range<u64>, out: &mut [f32]) {
-        let (d, head) = (self.case.heads.d_qk as usize, head as usize);
-        let mut rest = out;
-        for run in self.runs(sequence, range) {
-            let (rows, after) = rest.split_at_mut(run.slots.len() * d);
-            match self.case.layout {
-                Layout::Flash => self.load_rows(self.keys.tensor, head, &run, (d, d), rows),
-                Layout::Aiter => {
-                    let shape = ChunkShape { d, chunk: self.case.chunk() as usize, stride: d };
-                    self.load_chunks(self.keys.tensor, head, &run, shape, rows);
-                }
-            }
-            self.scale(self.keys, head, &run, d, rows);
-            rest = after;
-        }
+    fn keys(&self, sequence: usize, heads: Range<u64>, range: Range<u64>, out: &mut [f32]) {
+        let d = self.case.heads.d_qk as usize;
+        let size = Size { d, chunk: self.case.chunk() as usize, stride: d };
+        self.load(self.keys, sequence, &heads, range, size, out);
     }
 
-    fn values(&self, sequence: usize, head: u64, range: Range<u64>, stride: usize, out: &mut [f32]) {
-        let (d, head) = (self.case.heads.d_v as usize, head as usize);
-        let mut rest = out;
-        for run in self.runs(sequence, range) {
-            let (rows, after) = rest.split_at_mut(run.slots.len() * stride);
-            match self.case.layout {
-                Layout::Flash => self.load_rows(self.values.tensor, head, &run, (d, stride), rows),
-                Layout::Aiter => {
-                    self.load_chunks(self.values.tensor, head, &run, ChunkShape { d, chunk: 1, stride }, rows);
-                }
-            }
-            self.scale(self.values, head, &run, stride, rows);
-            rest = after;
+    fn values(&self, sequence: usize, heads: Range<u64>, range: Range<u64>, stride: usize, out: &mut [f32]) {
+        let size = Size { d: self.case.heads.d_v as usize, chunk: 1, stride };
+        self.load(self.values, sequence, &heads, range, size, out);
+    }
+
+    /// Heads of a token that stand together: about a kilobyte, which the CPU's prefetchers can stream.
+    fn heads_together(&self) -> u64 {
+        const BYTES: u64 = 1024;
+        match self.case.layout {
+            Layout::Flash => (BYTES * 8 / (self.case.heads.d_qk * self.case.kv.bits())).max(1),
+            Layout::Aiter => 1,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The typed shape of `paged_attention`.
 
 use crate::families::attention::{self, Heads, Mask, Span};
-use crate::families::sizes;
+use crate::families::{checks, sizes};
 use crate::shape::MAX_LIST;
 use crate::{CaseOptions, Dtype, Dtypes, ShapeError, ShapeMap, ShapeValue, Workload, random};
 use rand::Rng as _;
@@ -91,7 +91,7 @@ impl PagedAttention {
     /// On missing, unknown, contradictory or oversized keys and on dtypes that the family does not run.
     pub fn new(shape: &ShapeMap, dtypes: &Dtypes, options: CaseOptions) -> Result<Self, ShapeError> {
         shape.only(FAMILY, KEYS)?;
-        sizes::only_roles(dtypes, FAMILY, &["q", "kv", "out"])?;
+        checks::only_roles(FAMILY, dtypes, &["q", "kv", "out"])?;
         let q_len = sizes::optional(shape, "q_len", 1, MOST)?;
         let contexts = contexts(shape, q_len, options.seed)?;
         if let Some(short) = contexts.iter().find(|ctx| **ctx < q_len) {

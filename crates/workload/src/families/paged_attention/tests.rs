@@ -19,7 +19,7 @@ fn filled(case: &PagedAttention) -> TensorSet {
 
 fn shapes() -> impl Strategy<Value = (String, &'static str)> {
     let heads = (1u64..4, prop_oneof![1u64..5, Just(20u64)], 1u64..4);
-    let lengths = (1u64..4, prop::collection::vec(0u64..300, 1..4));
+    let lengths = (1u64..4, prop::collection::vec(0u64..300, 1..9));
     let cache =
         (prop_oneof![Just(1u64), Just(3), Just(16), Just(64)], 0u64..4, prop_oneof![Just("flash"), Just("aiter")]);
     let window = prop_oneof![Just(0u64), 1u64..200];
