@@ -1,1 +1,25 @@
-//! The measuring protocol.
+//! The measuring protocol: how many launches, in which order, and what is concluded from their durations.
+//!
+//! The device times each launch itself ([`Launcher`]); the protocol decides when the warm-up is over, which input set the
+//! next launch uses, when the interval of the median is narrow enough, and what must be said about the samples. It touches
+//! no clock of its own, so tests script time. `docs/protocol.md` describes it for users.
+
+mod error;
+mod estimate;
+mod launcher;
+mod measurement;
+mod protocol;
+mod session;
+mod warning;
+
+#[cfg(test)]
+pub(crate) mod scripted;
+#[cfg(test)]
+mod tests;
+
+pub use error::MeasureError;
+pub use launcher::{LaunchError, Launcher};
+pub use measurement::{Ended, Measurement, Refused, Stopped, Warmup};
+pub use protocol::{Cache, Protocol, WarmupRule};
+pub use session::{Progress, measure};
+pub use warning::Warning;

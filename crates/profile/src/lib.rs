@@ -18,6 +18,9 @@ mod records;
 mod rocprofv3;
 mod sniff;
 mod tracelens;
+pub mod labels;
+pub mod model;
+pub mod kineto;
 
 pub use csv_inventory::SCHEMA;
 pub use error::ReadError;
