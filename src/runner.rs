@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceError, Floor, Peaks};
 use crate::measure::{Cache, LaunchError, Launcher, MeasureError, Measurement, Protocol, measure};
 use crate::plan::Planned;
-use crate::report::document::{CaseResult, Status, VerifyDoc, WarningDoc};
+use crate::report::document::{CaseResult, Stages, Status, VerifyDoc, WarningDoc};
 use crate::report::units;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -58,6 +58,7 @@ pub fn run_case(
         Err(error) => return result.ended(Status::Failed, error.to_string()),
     };
     result.build = Some(prepared.build());
+    let mut stages = Stages { prepare_ns: nanoseconds(begin.elapsed()), ..Stages::default() };
     let (cache, cache_note) = prepared.cache();
     // A case that turned out warm is bounded by the cache it fits in.
     let floor =
@@ -72,6 +73,7 @@ pub fn run_case(
         Err(error) => return result.ended(Status::Failed, error.to_string()),
     }
     let verifying = verify_begin.elapsed();
+    stages.verify_ns = nanoseconds(verifying);
     if let Some(reason) = not_verified(&result, "before timing") {
         return result.ended(Status::Wrong, reason);
     }
@@ -79,7 +81,7 @@ pub fn run_case(
     let protocol = Protocol {
         cache,
         precision: settings.precision,
-        budget_ns: measuring_budget(settings.budget, begin.elapsed(), verifying).as_nanos() as u64,
+        budget_ns: nanoseconds(measuring_budget(settings.budget, begin.elapsed(), verifying)),
         seed: settings.seed,
         ..Protocol::host()
     };
@@ -89,11 +91,16 @@ pub fn run_case(
         Err(error) => return not_measured(result, &error, stop),
     };
 
+    stages.measure_ns = measured.elapsed_ns;
+
     // Fresh data after timing: a build that only replays an old answer does not survive it.
+    let verify_begin = Instant::now();
     match prepared.verify(settings.seed.wrapping_add(1)) {
         Ok(outputs) => result.verify = merge(result.verify.take(), VerifyDoc::new(&outputs)),
         Err(error) => return result.ended(Status::Failed, error.to_string()),
     }
+    stages.verify_ns += nanoseconds(verify_begin.elapsed());
+    result.stages = Some(stages);
     if let Some(reason) = not_verified(&result, "after timing") {
         return result.ended(Status::Wrong, reason);
     }
@@ -103,6 +110,10 @@ pub fn run_case(
         timing.warnings.push(WarningDoc { code: "measured_warm", message: note });
     }
     judge(result, &measured, floor.as_ref())
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
 }
 
 /// What is left of a case's budget for measuring, once it is prepared and verified and the second verification is paid

@@ -167,6 +167,20 @@ pub struct CaseResult {
     /// Rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved: Option<Achieved>,
+    /// Where the time of running the case went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<Stages>,
+}
+
+/// Where the time of running one case went, ns.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Stages {
+    /// Making and copying data.
+    pub prepare_ns: u64,
+    /// Both verifications, fresh data included.
+    pub verify_ns: u64,
+    /// Warm-up and samples.
+    pub measure_ns: u64,
 }
 
 /// A case's weight.
@@ -329,6 +343,7 @@ impl CaseResult {
             peaks: None,
             timing: None,
             achieved: None,
+            stages: None,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::error::ShapeError;
 use crate::families;
 use crate::op::{OpCall, Recovered};
 use crate::shape::ShapeMap;
-use crate::tensor::{TensorSet, TensorSpec};
+use crate::tensor::{Role, TensorSet, TensorSpec};
 use crate::verify::Tolerance;
 use crate::work::Work;
 use serde::{Deserialize, Serialize};
@@ -143,8 +143,19 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// as they were before the call.
     fn naive(&self, tensors: &TensorSet, name: &str, indices: &[usize]) -> Vec<f64>;
 
+    /// FLOPs that [`Workload::naive`] spends on one element, so that callers can choose how many to check. By default every
+    /// output costs its share of the call; families whose elements share work (the scores of an attention row) say more.
+    fn naive_flops(&self) -> u128 {
+        self.work().total_flops() / written_elements(&self.tensors())
+    }
+
     /// How far output `name` of a correct kernel may be from the reference.
     fn tolerance(&self, name: &str) -> Tolerance;
+}
+
+/// Elements of all tensors that a call writes, at least 1.
+pub(crate) fn written_elements(specs: &[TensorSpec]) -> u128 {
+    specs.iter().filter(|spec| spec.role != Role::In).map(TensorSpec::elements).sum::<u128>().max(1)
 }
 
 /// Builds a case from a shape.

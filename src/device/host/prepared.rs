@@ -4,14 +4,15 @@ use super::super::{Build, DeviceError, DeviceInfo, Prepared};
 use crate::measure::{Cache, LaunchError, Launcher};
 use kbench_workload::{Role, TensorSet, Verification, Workload, narrow, random, verify};
 use rand::RngExt as _;
+use rayon::prelude::*;
 use std::time::Instant;
 
 /// Sets beyond this many are not made: smaller cases cannot be rotated out of the cache and are measured warm.
 const MAX_SETS: u128 = 1 << 16;
 
 /// Elements of an output that are checked at most, and multiplications the naive form may spend on them.
-const MAX_CHECKED: usize = 4096;
-const NAIVE_FLOPS: u128 = 100_000_000;
+const MAX_CHECKED: usize = 2048;
+const NAIVE_FLOPS: u128 = 10_000_000;
 
 /// A case with its tensors.
 pub(super) struct HostPrepared<'a> {
@@ -120,7 +121,7 @@ impl Prepared for HostPrepared<'_> {
         }
         let chosen = choose_elements(self.case, set, seed);
         let expected: Vec<Vec<f64>> =
-            chosen.iter().map(|(name, indices)| self.case.naive(set, name, indices)).collect();
+            chosen.iter().map(|(name, indices)| naive_in_parallel(self.case, set, name, indices)).collect();
         self.case.reference(set);
         Ok(chosen
             .iter()
@@ -139,12 +140,17 @@ impl Prepared for HostPrepared<'_> {
     }
 }
 
+/// The naive form of many elements, on all threads.
+fn naive_in_parallel(case: &dyn Workload, set: &TensorSet, name: &str, indices: &[usize]) -> Vec<f64> {
+    const AT_ONCE: usize = 32;
+    indices.par_chunks(AT_ONCE).flat_map_iter(|some| case.naive(set, name, some)).collect()
+}
+
 /// Elements of each written tensor to check: all of a small one; of a large one the first, the last and a seeded choice
 /// as large as the naive form can afford.
 fn choose_elements(case: &dyn Workload, set: &TensorSet, seed: u64) -> Vec<(&'static str, Vec<usize>)> {
     let written: Vec<_> = set.tensors.iter().filter(|tensor| tensor.spec.role != Role::In).collect();
-    let outputs: u128 = written.iter().map(|tensor| tensor.spec.elements()).sum();
-    let flops_each = (case.work().total_flops() / outputs.max(1)).max(1);
+    let flops_each = case.naive_flops().max(1);
     let affordable = (NAIVE_FLOPS / flops_each / written.len().max(1) as u128).clamp(64, MAX_CHECKED as u128) as usize;
     written
         .iter()

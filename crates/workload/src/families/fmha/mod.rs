@@ -25,6 +25,7 @@ pub(crate) use recover::recover;
 
 use crate::families::attention::{self, data};
 use crate::families::sizes;
+use crate::family::written_elements;
 use crate::tensor::{TensorSet, TensorSpec};
 use crate::{CaseOptions, Dtype, Dtypes, Family, ShapeError, ShapeMap, Tolerance, Work, Workload, random};
 
@@ -147,6 +148,11 @@ impl Workload for Fmha {
         let places = indices.iter().map(|index| self.place(*index as u64));
         let elements = reference::Inputs::new(self, tensors);
         attention::naive::attend(self.heads, self.mask, &self.spans, &elements, places)
+    }
+
+    /// All scores of a row for each of its elements.
+    fn naive_flops(&self) -> u128 {
+        self.work().total_flops() * u128::from(self.heads.d_v) / written_elements(&self.tensors())
     }
 
     fn tolerance(&self, _name: &str) -> Tolerance {

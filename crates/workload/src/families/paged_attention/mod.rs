@@ -34,6 +34,7 @@ pub(crate) use recover::recover;
 use crate::families::attention::naive::Place;
 use crate::families::attention::{self, data};
 use crate::families::sizes;
+use crate::family::written_elements;
 use crate::tensor::{TensorSet, TensorSpec};
 use crate::{CaseOptions, Dtype, Dtypes, Family, ShapeError, ShapeMap, Tolerance, Work, Workload, random};
 use rand::Rng as _;
@@ -154,6 +155,11 @@ impl Workload for PagedAttention {
     }
 
     /// As for every attention, but for an fp8 cache beside wider queries 2e-2, which aiter allows its bf16/fp8 kernels.
+    /// All scores of a row for each of its elements.
+    fn naive_flops(&self) -> u128 {
+        self.work().total_flops() * u128::from(self.heads.d_v) / written_elements(&self.tensors())
+    }
+
     fn tolerance(&self, _name: &str) -> Tolerance {
         const FP8_CACHE: f64 = 2e-2;
         let tolerance = attention::tolerance(self.q, self.out);
