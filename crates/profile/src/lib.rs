@@ -5,22 +5,25 @@
 
 mod atom;
 mod csv_inventory;
+mod dispatches;
 mod error;
 mod header;
 mod health;
 pub mod inventory;
+pub mod kineto;
+pub mod labels;
 mod ledger;
+pub mod model;
 pub mod names;
 mod naming;
 pub mod pyrepr;
 mod read;
 mod records;
+mod rocpd;
+mod rocprof_json;
 mod rocprofv3;
 mod sniff;
 mod tracelens;
-pub mod labels;
-pub mod model;
-pub mod kineto;
 
 pub use csv_inventory::SCHEMA;
 pub use error::ReadError;
