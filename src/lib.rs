@@ -1,4 +1,11 @@
-//! kbench as a library: commands, orchestration, reports. Parsing of foreign formats and device access live in the
-//! crates below it.
+//! kbench as a library: commands, orchestration, reports. Parsing of foreign formats and access to devices live in the
+//! crates below it; nothing here parses a profile or calls a driver.
 
+pub mod cli;
+pub mod command;
+pub mod device;
+pub mod exit;
 pub mod measure;
+pub mod plan;
+pub mod report;
+pub mod runner;

@@ -1,3 +1,5 @@
 //! The `kbench` binary.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    kbench::cli::main().into()
+}

@@ -29,6 +29,12 @@ pub trait Launcher {
     /// How many input sets there are to rotate through, at least 1.
     fn sets(&self) -> usize;
 
+    /// True when the device has used every input set's memory while it filled them (pages mapped, translations warm), so
+    /// that a first launch on a set costs nothing extra. Otherwise the warm-up launches once on each.
+    fn sets_touched(&self) -> bool {
+        false
+    }
+
     /// The session clock, ns from any origin: for budgets and for the length of the warm-up, not for durations.
     fn now_ns(&self) -> u64;
 

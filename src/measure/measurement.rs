@@ -99,6 +99,18 @@ pub enum Stopped {
     Failed,
 }
 
+impl Stopped {
+    /// Name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stopped::Precision => "precision",
+            Stopped::Budget => "budget",
+            Stopped::MaxSamples => "max_samples",
+            Stopped::Failed => "failed",
+        }
+    }
+}
+
 /// The samples of one case and what they say. There is at least one sample, and every number is finite.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -144,6 +156,7 @@ pub struct Measurement {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances {
     pub(super) sets: usize,
+    pub(super) sets_touched: bool,
     pub(super) resolution_ns: f64,
     pub(super) warmup: Warmup,
     pub(super) refused: Refused,
@@ -207,7 +220,7 @@ impl Measurement {
         if self.warmup.ended != Ended::Steady {
             found.push(Warning::WarmupNotSteady { change: self.warmup.change, launches: self.warmup.launches });
         }
-        if self.cache == Cache::Cold && self.warmup.launches < self.sets {
+        if self.cache == Cache::Cold && !facts.sets_touched && self.warmup.launches < self.sets {
             found.push(Warning::SetsNotTouched { touched: self.warmup.launches, sets: self.sets });
         }
         if self.refused.total() > 0 {

@@ -1,6 +1,7 @@
 //! Settings of the protocol and their defaults.
 
 use kbench_stats::{LookSchedule, PrecisionRule, StatsError, SteadyRule, SteadyState};
+use serde::{Deserialize, Serialize};
 
 /// Looks are at `min_samples` and then each this much further: some 30 looks from 10 to 5000 samples.
 const LOOK_RATIO: f64 = 1.25;
@@ -12,13 +13,24 @@ const LOOKS_IN_A_ROW: u32 = 2;
 const MOST_SAMPLES: usize = 1_000_000;
 
 /// Cache state before each launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cache {
     /// Each launch uses the next input set, round-robin; the sets together exceed the last-level cache, so the inputs of a
     /// launch have been evicted since they were last used.
     Cold,
     /// Every launch uses set 0, which stays in whatever caches hold it.
     Warm,
+}
+
+impl Cache {
+    /// Name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cache::Cold => "cold",
+            Cache::Warm => "warm",
+        }
+    }
 }
 
 /// When the warm-up is over: after at least `min_launches` launches (and one on every input set when cold) and `min_ns`,

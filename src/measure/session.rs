@@ -128,8 +128,8 @@ impl<'a> Session<'a> {
         let limit_ns = rule.cap_ns.min(share_ns);
         let at_limit = if share_ns < rule.cap_ns { Ended::Budget } else { Ended::Cap };
         let least_launches = match self.protocol.cache {
-            Cache::Cold => rule.min_launches.max(self.sets),
-            Cache::Warm => rule.min_launches,
+            Cache::Cold if !self.launcher.sets_touched() => rule.min_launches.max(self.sets),
+            Cache::Cold | Cache::Warm => rule.min_launches,
         };
         let judge_every_ns = rule.window_ns / JUDGED_PER_WINDOW;
         let mut judge_at_ns = rule.min_ns;
@@ -263,6 +263,7 @@ impl<'a> Session<'a> {
     fn analyse(&mut self, stopped: Stopped) -> Result<Measurement, kbench_stats::StatsError> {
         let facts = Circumstances {
             sets: self.sets,
+            sets_touched: self.launcher.sets_touched(),
             resolution_ns: self.launcher.resolution_ns(),
             warmup: self.warmup,
             refused: self.refused,

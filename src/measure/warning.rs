@@ -72,16 +72,16 @@ impl Warning {
     /// A stable name for machines.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::WarmupNotSteady { .. } => "warmup-not-steady",
-            Self::SetsNotTouched { .. } => "sets-not-touched",
-            Self::NotCold => "not-cold",
-            Self::IntervalUnknown { .. } => "interval-unknown",
-            Self::PrecisionNotReached { .. } => "precision-not-reached",
-            Self::Refused { .. } => "durations-refused",
-            Self::ManyOutliers { .. } => "many-outliers",
+            Self::WarmupNotSteady { .. } => "warmup_not_steady",
+            Self::SetsNotTouched { .. } => "sets_not_touched",
+            Self::NotCold => "not_cold",
+            Self::IntervalUnknown { .. } => "interval_unknown",
+            Self::PrecisionNotReached { .. } => "precision_not_reached",
+            Self::Refused { .. } => "durations_refused",
+            Self::ManyOutliers { .. } => "many_outliers",
             Self::Drift { .. } => "drift",
             Self::Autocorrelated { .. } => "autocorrelated",
-            Self::CoarseClock { .. } => "coarse-clock",
+            Self::CoarseClock { .. } => "coarse_clock",
         }
     }
 }

@@ -286,6 +286,9 @@ impl Inventory {
                 *coverage.by_provenance.entry(Provenance::None.name().to_owned()).or_default() += share * (1.0 - known);
             }
         }
+        // Sums of shares carry float noise.
+        coverage.with_shape = coverage.with_shape.min(1.0);
+        coverage.replayable = coverage.replayable.min(1.0);
         coverage
     }
 }
@@ -380,6 +383,37 @@ mod tests {
         assert!((coverage.by_provenance["none"] - 0.25).abs() < 1e-12);
         assert_eq!(inventory.rows[0].kernel, "two");
         assert_eq!(inventory.rows[0].provenance, Provenance::Capture);
+    }
+
+    #[test]
+    fn time_that_no_shape_accounts_for_is_not_covered() {
+        let mut inventory = Inventory::default();
+        // 60 of 100 ns at a known shape; 3 of 4 calls at one, no times; a copy of the runtime.
+        inventory.rows.push(row("by time", 100, vec![shape(1, 60, Provenance::Exact)]));
+        inventory.rows.push(row("by calls", 100, vec![shape(3, 0, Provenance::Given)]));
+        let mut copy = row("Memcpy DtoD", 900, vec![]);
+        (copy.family, copy.category) = (Family::Copy, TRANSFER_CATEGORY.to_owned());
+        inventory.rows.push(copy);
+        inventory.finish();
+        assert_eq!((inventory.total_ns(), inventory.transfer_ns()), (200, 900));
+        let coverage = inventory.coverage();
+        assert!((coverage.with_shape - 0.675).abs() < 1e-12, "{coverage:?}");
+        assert!((coverage.by_provenance["none"] - 0.325).abs() < 1e-12, "{coverage:?}");
+        assert_eq!(inventory.rows[0].share, 0.0);
+        assert_eq!(inventory.rows[1].share, 0.5);
+    }
+
+    #[test]
+    fn a_generic_shape_is_covered_but_not_replayable() {
+        let mut inventory = Inventory::default();
+        let mut generic = shape(4, 100, Provenance::Exact);
+        generic.shape = ShapeMap::new().with_list("in0", vec![16, 4]).with_list("in2_1", vec![4]);
+        assert!(generic.is_generic());
+        assert!(!shape(1, 1, Provenance::Exact).is_generic());
+        inventory.rows.push(row("k", 100, vec![generic]));
+        inventory.finish();
+        let coverage = inventory.coverage();
+        assert_eq!((coverage.with_shape, coverage.replayable), (1.0, 0.0));
     }
 
     #[test]

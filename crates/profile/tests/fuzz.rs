@@ -12,6 +12,14 @@ const SEEDS: &[&str] = &[
     "name,op category,Input Dims,Input type,Input Strides,Concrete Inputs,operation_count,Kernel Time (µs)_sum,kernel_details_summary,perf_params\n\
      aten::mm,GEMM,\"((8, 4), (4, 2))\",\"('c10::BFloat16', 'c10::BFloat16')\",\"((4, 1), (1, 4))\",\"('', '')\",48,5308.2,\
      \"[{'name': 'Cijk', 'count': 48, 'total_duration_us': np.float64(5308.2)}]\",\"{'M': 8, 'N': 2, 'K': 4, 'B': 1}\"\n",
+    "name,Input Dims,Input type,operation_count,Kernel Time (µs)_sum,kernel_details_summary,perf_params\n\
+     aten::_scaled_dot_product_flash_attention,\"((2, 4, 9, 8), (2, 2, 9, 8), (2, 2, 9, 8))\",\"('c10::Half', 'c10::Half', 'c10::Half')\",1,5.5,\
+     \"[{'name': 'attn_fwd', 'count': 1, 'total_duration_us': 4.5}, {'name': 'Memset (Device)', 'count': 1, 'total_duration_us': 1.0}]\",\n\
+     vllm::unified_attention_with_output,\"((4, 8, 8), (4, 2, 8), (4, 2, 8), (4, 8, 8))\",\"('float', 'float', 'float', 'float')\",2,3.0,\
+     \"[{'name': 'kernel_unified_attention_2d', 'count': 2, 'total_duration_us': 3.0}]\",\"{'c_sq': 0, 'c_sk': 0, 'g_sq': 4, 'g_sk': 99, 'g_sqsq': 4, 'g_sqsk': 99}\"\n\
+     pseudo_op::moe_triton_unfused_up,\"((4, 8), (4, 4), (), ())\",\"('c10::BFloat16', 'c10::BFloat16', '', '')\",1,3.0,\
+     \"[{'name': '_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu', 'count': 1, 'total_duration_us': 3.0}]\",\
+     \"{'num_tokens': 4, 'hidden_dim': 8, 'inter_dim': 8, 'num_experts': 4, 'topk': 2, 'gated': True, 'input_dtype': 'c10::BFloat16', 'weight_dtype': 'FP4'}\"\n",
     "name,Input Dims,operation_count,total_direct_kernel_time_sum,kernel_details_summary\nhipGraphLaunch,,1,9.5,\
      \"[{'name': 'a', 'count': 1, 'total_duration_us': 4.5}, {'name': \"\"b('c')\"\", 'count': 2, 'mean_duration_us': 2.5}]\"\n",
     "name,param: M,param: dtype_A_B,Input Dims_first,kernel_details__summarize_kernel_stats,Kernel Time (µs)_sum,name_count\n\

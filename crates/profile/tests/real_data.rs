@@ -228,3 +228,25 @@ fn rocprofv3_traces() {
     assert_eq!(truncated.total_ns(), 44_840);
     assert!(has_finding(&truncated, "truncated_names"));
 }
+
+/// What kbench writes of a real profile is read back as it was, findings and all.
+#[test]
+fn real_inventories_survive_the_csv() {
+    let Some(data) = data() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    for source in [
+        "tracelens/mi300_qwen15",
+        "tracelens/mi300_vllm_gptoss20b_decode",
+        "tracelens/mi210_gpu_only",
+        "tracelens/rocprof_report_256thread",
+        "atom/conc16_layer.csv",
+        "atom/decode_breakdown.csv",
+        "rocprofv3/kernel_trace.csv",
+    ] {
+        let inventory = inventory(data.join(source));
+        inventory.write_csv(std::fs::File::create(&path).unwrap()).unwrap();
+        let again = read(&[&path], &ReadOptions::default()).unwrap_or_else(|error| panic!("{source}: {error}"));
+        assert_eq!(again, inventory, "{source}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Arguments of every command.
+
+use crate::device::DeviceSpec;
+use crate::measure::Cache;
+use crate::report::Format;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use kbench_profile::Phase;
+use kbench_workload::{Family, Fp8Flavor};
+use regex::Regex;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  kbench --shapes examples/gptoss20b_decode.csv            replay an inventory, print a table
+  kbench --shapes tracelens_report/ --top 10 -o run.json   the ten heaviest cases of a TraceLens report
+  kbench --shapes kernels.csv --family gemm --cache both   only GEMMs, cold and warm
+  kbench --shapes kernels.csv --dry-run --explain          what would run, with every formula
+  kbench inventory tracelens_report/ -o inventory.csv      a profile as kbench's own CSV
+  kbench peaks                                             this device's measured peaks
+
+A hand-written inventory needs four columns:
+  family,dtype,shape,calls
+  gemm,bf16,m=16 n=2048 k=4096,48
+
+Exit codes: 0 fine, 1 regression, 2 bad usage or input, 3 inconclusive (--strict), 4 wrong results,
+5 device or tool failure, 130 interrupted (what was measured is written).";
+
+/// Replays the hot GPU kernels of an LLM serving profile alone, at the very shapes the profile saw, and says how long
+/// each takes and how far that is from what the hardware could do.
+#[derive(Debug, Parser)]
+#[command(name = "kbench", version = version(), after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// The command; `run` when there is none.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Arguments of `run`.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+fn version() -> &'static str {
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("KBENCH_COMMIT"), ")")
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Replay an inventory or profile (the default command)
+    #[command(after_help = EXAMPLES)]
+    Run(RunArgs),
+    /// Read a profile and print or write its inventory
+    #[command(after_help = "\
+Examples:
+  kbench inventory tracelens_report/                  kernels, shapes, coverage and health as a table
+  kbench inventory conc16_layer.csv --format json     the same as a document
+  kbench inventory kernel_trace.csv -o inventory.csv  kbench's own CSV, accepted by --shapes")]
+    Inventory(InventoryArgs),
+    /// Measure this device's peaks and keep them
+    Peaks(PeaksArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  kbench completions bash > ~/.local/share/bash-completion/completions/kbench")]
+    Completions(CompletionsArgs),
+}
+
+/// How profiles are read.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ReadArgs {
+    /// A table of kernel names that goes before the built-in one (docs/names.md)
+    #[arg(long, value_name = "FILE")]
+    pub names: Option<PathBuf>,
+}
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Profile or inventory: a file or folder of any dialect that kbench reads, told apart by content; repeatable
+    #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
+    pub shapes: Vec<PathBuf>,
+    /// Where to run: auto, or host (this CPU runs the references)
+    #[arg(long, default_value_t = DeviceSpec::Auto, value_name = "DEVICE")]
+    pub device: DeviceSpec,
+    /// Only these families, e.g. gemm,rmsnorm
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub family: Vec<Family>,
+    /// Only kernels whose name matches this regular expression
+    #[arg(long, value_name = "REGEX")]
+    pub kernel: Option<Regex>,
+    /// Only kernels of this phase: prefill, decode, mixed or unknown
+    #[arg(long, value_name = "PHASE")]
+    pub phase: Option<Phase>,
+    /// Only the N heaviest cases
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Only the heaviest cases that together make this share of the selected time, e.g. 0.95 or 95%
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "top")]
+    pub coverage: Option<f64>,
+    /// Cache state of the samples: cold rotates inputs through twice the last-level cache
+    #[arg(long, default_value = "cold", value_name = "MODE")]
+    pub cache: CacheChoice,
+    /// Stop a case when half the 95 % interval of its median is below this share of the median
+    #[arg(long, default_value = "0.5%", value_name = "SHARE", value_parser = share)]
+    pub precision: f64,
+    /// Time for the whole run, e.g. 60s or 5m; each case gets an equal part of what is left
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
+    pub time_budget: Duration,
+    /// Seed of data, routing and page tables
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// What `fp8` stands for on the host device: ocp (gfx950 and later) or fnuz (gfx942)
+    #[arg(long, default_value = "ocp", value_name = "FLAVOR")]
+    pub fp8: Fp8Choice,
+    /// Show what would run, with its work and memory, and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Show the formulas of FLOPs and bytes, with numbers, and what was assumed
+    #[arg(long)]
+    pub explain: bool,
+    /// Output format; by default a table, or what the ending of -o says
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Write the result to a file (rewritten after every case) instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Also write run.json, cases.csv and report.md into this folder
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// How profiles are read.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// `--cache`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CacheChoice {
+    /// Inputs rotate through at least twice the last-level cache.
+    Cold,
+    /// The same inputs every time.
+    Warm,
+    /// Each case both ways.
+    Both,
+}
+
+impl CacheChoice {
+    /// The modes to measure.
+    pub fn modes(self) -> Vec<Cache> {
+        match self {
+            CacheChoice::Cold => vec![Cache::Cold],
+            CacheChoice::Warm => vec![Cache::Warm],
+            CacheChoice::Both => vec![Cache::Cold, Cache::Warm],
+        }
+    }
+}
+
+/// `--fp8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Fp8Choice {
+    /// e4m3fn, e5m2.
+    Ocp,
+    /// e4m3fnuz, e5m2fnuz.
+    Fnuz,
+}
+
+impl From<Fp8Choice> for Fp8Flavor {
+    fn from(choice: Fp8Choice) -> Self {
+        match choice {
+            Fp8Choice::Ocp => Fp8Flavor::Ocp,
+            Fp8Choice::Fnuz => Fp8Flavor::Fnuz,
+        }
+    }
+}
+
+/// Arguments of `inventory`.
+#[derive(Args, Debug)]
+pub struct InventoryArgs {
+    /// Profile: files or folders, told apart by content
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub paths: Vec<PathBuf>,
+    /// Output format; by default a table, or what the ending of -o says
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Write to a file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Rows of the table; the other formats always hold everything
+    #[arg(long, default_value_t = 40, value_name = "N")]
+    pub top: usize,
+    /// How profiles are read.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// Arguments of `peaks`.
+#[derive(Args, Debug)]
+pub struct PeaksArgs {
+    /// Which device
+    #[arg(long, default_value_t = DeviceSpec::Auto, value_name = "DEVICE")]
+    pub device: DeviceSpec,
+    /// Show the kept figures, if they are for this machine, instead of measuring again
+    #[arg(long)]
+    pub kept: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Args, Debug)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `0.95` or `95%`, above 0 and at most 1.
+fn share(text: &str) -> Result<f64, String> {
+    let value = match text.trim().strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|value| value / 100.0),
+        None => text.trim().parse::<f64>(),
+    };
+    match value {
+        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
+        _ => Err("a share above 0 and at most 1 is needed, such as 0.005 or 0.5%".into()),
+    }
+}
+
+/// `60s`, `5m`, `500ms` or seconds without a unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => 0.0,
+    };
+    match number.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && seconds > 0.0 && value * seconds < 1e7 => {
+            Ok(Duration::from_secs_f64(value * seconds))
+        }
+        _ => Err("a time is needed, such as 60s, 500ms or 5m".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn shares_and_times() {
+        assert_eq!(share("0.5%"), Ok(0.005));
+        assert_eq!(share("95%"), Ok(0.95));
+        assert_eq!(share("1"), Ok(1.0));
+        for bad in ["0", "-1%", "101%", "nan", "x"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
+        for bad in ["0s", "-1s", "5 fortnights", "infs", "1e99h"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn run_is_the_default_command() {
+        let cli = Cli::try_parse_from(["kbench", "--shapes", "a.csv", "--top", "3"]).unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!(cli.run.top, Some(3));
+        let cli = Cli::try_parse_from(["kbench", "run", "--shapes", "a.csv"]).unwrap();
+        assert!(matches!(cli.command, Some(Command::Run(args)) if args.shapes.len() == 1));
+    }
+}

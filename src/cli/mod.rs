@@ -1,0 +1,37 @@
+//! The command line: what can be asked for, and how each answer ends.
+
+mod args;
+
+pub use args::{Cli, Command, CompletionsArgs, InventoryArgs, PeaksArgs, ReadArgs, RunArgs};
+
+use crate::command;
+use crate::exit::{Exit, Failure};
+use clap::Parser;
+use std::io::Write;
+
+/// Parses the process's arguments, runs the command, reports a failure on stderr as one paragraph.
+pub fn main() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout and are no error; a closed pipe there is none either.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Ok };
+        }
+    };
+    let outcome = match cli.command {
+        None => command::run::run(&cli.run),
+        Some(Command::Run(args)) => command::run::run(&args),
+        Some(Command::Inventory(args)) => command::inventory::run(&args),
+        Some(Command::Peaks(args)) => command::peaks::run(&args),
+        Some(Command::Completions(args)) => command::completions::run(&args),
+    };
+    match outcome {
+        Ok(exit) => exit,
+        Err(Failure { exit: Exit::Ok, .. }) => Exit::Ok,
+        Err(Failure { exit, error }) => {
+            let _ = writeln!(std::io::stderr(), "kbench: {error:#}");
+            exit
+        }
+    }
+}

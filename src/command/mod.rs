@@ -1,0 +1,79 @@
+//! One module a command.
+
+pub mod completions;
+pub mod inventory;
+pub mod peaks;
+pub mod run;
+
+use crate::device::DeviceSpec;
+use crate::device::host::Host;
+use crate::exit::{Failure, OrExit as _, usage};
+use crate::report::Format;
+use anyhow::Context as _;
+use directories::ProjectDirs;
+use kbench_workload::Fp8Flavor;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Opens a device; says on stderr what `auto` chose.
+pub(crate) fn open_device(spec: &DeviceSpec, fp8: Fp8Flavor) -> Host {
+    let host = Host::open(fp8, cache_dir());
+    if *spec == DeviceSpec::Auto {
+        let info = crate::device::Device::info(&host);
+        let _ = writeln!(
+            io::stderr(),
+            "device: host ({}, {} threads): this version of kbench drives no GPU yet, the CPU references run",
+            info.name,
+            info.units
+        );
+    }
+    host
+}
+
+/// Where measured peaks are kept.
+fn cache_dir() -> Option<PathBuf> {
+    ProjectDirs::from("", "", "kbench").map(|dirs| dirs.cache_dir().to_owned())
+}
+
+/// Where the last run is kept, so that an interrupted one is not lost.
+pub(crate) fn state_dir() -> Option<PathBuf> {
+    let dirs = ProjectDirs::from("", "", "kbench")?;
+    dirs.state_dir().map(Path::to_owned)
+}
+
+/// The format asked for, or what a file's ending says.
+pub(crate) fn format_of(format: Option<Format>, output: Option<&Path>) -> Result<Format, Failure> {
+    if let Some(format) = format {
+        return Ok(format);
+    }
+    let Some(path) = output else { return Ok(Format::Table) };
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("json") => Ok(Format::Json),
+        Some("csv") => Ok(Format::Csv),
+        Some("md") => Ok(Format::Md),
+        Some("txt") => Ok(Format::Table),
+        _ => Err(usage(format!(
+            "{}: the ending does not tell the format; end it in .json, .csv, .md or .txt, or give --format",
+            path.display()
+        ))),
+    }
+}
+
+/// Writes a file whole: beside it first, then renamed over it, so that a reader (or a crash) never sees half of it.
+pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let attempt = || -> io::Result<()> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let beside = path.with_file_name(name);
+        let mut out = BufWriter::new(File::create(&beside)?);
+        let written = write(&mut out).and_then(|()| out.flush());
+        drop(out);
+        let renamed = written.and_then(|()| fs::rename(&beside, path));
+        if renamed.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        renamed
+    };
+    attempt().with_context(|| format!("{} could not be written", path.display())).or_usage()
+}

@@ -1,0 +1,39 @@
+//! `kbench peaks`.
+
+use crate::cli::PeaksArgs;
+use crate::device::{Device as _, Peaks};
+use crate::exit::{Exit, OrExit as _, Outcome, from_output};
+use crate::report::units;
+use kbench_workload::Fp8Flavor;
+use std::io::{self, Write};
+
+/// Measures (or shows the kept) peaks.
+///
+/// # Errors
+/// When they cannot be measured or printed.
+pub fn run(args: &PeaksArgs) -> Outcome {
+    let mut device = super::open_device(&args.device, Fp8Flavor::Ocp);
+    let peaks = if args.kept { device.peaks() } else { device.measure_peaks() }.or_device()?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        let text = serde_json::to_string_pretty(&peaks).or_device()?;
+        writeln!(out, "{text}").map_err(from_output)?;
+    } else {
+        print(&mut out, &peaks).map_err(from_output)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn print(out: &mut dyn Write, peaks: &Peaks) -> io::Result<()> {
+    writeln!(out, "{}\n", peaks.source)?;
+    writeln!(out, "streaming bandwidth (the best of read, copy and triad, all threads)")?;
+    for entry in &peaks.bandwidth {
+        let set = units::bytes(u128::from(entry.working_set_bytes));
+        writeln!(out, "  {set:>10} working set  {:>8} GB/s", units::significant(entry.gbps, 3))?;
+    }
+    writeln!(out, "\nfused multiply-adds by operand dtype")?;
+    for entry in &peaks.gflops {
+        writeln!(out, "  {:<14} {:>8} GFLOP/s", entry.dtype, units::significant(entry.gflops, 3))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! This machine's CPU as a device: the references themselves, timed with the host clock against this CPU's measured
+//! peaks. It needs no compiler and no GPU, and it gives real noise to try the measuring on.
+
+mod cpu;
+mod peaks;
+mod prepared;
+
+use super::{Device, DeviceError, DeviceInfo, Kind, Peaks, Prepared};
+use crate::measure::Cache;
+use kbench_workload::{Fp8Flavor, Workload};
+use std::path::PathBuf;
+
+/// The host device.
+pub struct Host {
+    info: DeviceInfo,
+    cpu: cpu::Cpu,
+    /// Where measured peaks are kept; `None` keeps nothing.
+    cache_dir: Option<PathBuf>,
+}
+
+impl Host {
+    /// Describes this machine. `fp8` is the flavour that `fp8` in an inventory stands for. Measured peaks are kept in
+    /// `cache_dir`.
+    pub fn open(fp8: Fp8Flavor, cache_dir: Option<PathBuf>) -> Self {
+        let cpu = cpu::Cpu::read();
+        let info = DeviceInfo {
+            kind: Kind::Host,
+            name: cpu.model.clone(),
+            arch: format!("{} {}", std::env::consts::ARCH, peaks::vector_unit()),
+            units: rayon::current_num_threads() as u64,
+            llc_bytes: cpu.llc_bytes,
+            fp8,
+        };
+        Self { info, cpu, cache_dir }
+    }
+
+    /// Measures the peaks now, whatever is kept, and keeps the result.
+    ///
+    /// # Errors
+    /// When the result cannot be kept.
+    pub fn measure_peaks(&mut self) -> Result<Peaks, DeviceError> {
+        let peaks = peaks::measure(&self.info);
+        if let Some(dir) = &self.cache_dir {
+            peaks::keep(dir, &self.info, &self.cpu.kernel, &peaks)
+                .map_err(|error| DeviceError::Failed(format!("the measured peaks could not be kept: {error}")))?;
+        }
+        Ok(peaks)
+    }
+}
+
+impl Device for Host {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        self.cpu.environment()
+    }
+
+    fn peaks(&mut self) -> Result<Peaks, DeviceError> {
+        let kept = self.cache_dir.as_ref().and_then(|dir| peaks::kept(dir, &self.info, &self.cpu.kernel));
+        match kept {
+            Some(peaks) => Ok(peaks),
+            // A cache folder that cannot be written costs a few seconds next time, not this run.
+            None => Ok(self.measure_peaks().unwrap_or_else(|_| peaks::measure(&self.info))),
+        }
+    }
+
+    fn available_bytes(&self) -> u64 {
+        cpu::available_bytes()
+    }
+
+    fn prepare<'a>(
+        &'a mut self,
+        case: &'a dyn Workload,
+        cache: Cache,
+        seed: u64,
+    ) -> Result<Box<dyn Prepared + 'a>, DeviceError> {
+        let llc = self.info.llc_bytes.unwrap_or(cpu::ASSUMED_LLC_BYTES);
+        let prepared = prepared::HostPrepared::new(case, &self.info, cache, llc, self.available_bytes(), seed)?;
+        Ok(Box::new(prepared))
+    }
+}

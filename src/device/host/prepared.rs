@@ -1,0 +1,216 @@
+//! A case in host memory: rotation sets, the timed reference, and its check against the naive form.
+
+use super::super::{Build, DeviceError, DeviceInfo, Prepared};
+use crate::measure::{Cache, LaunchError, Launcher};
+use kbench_workload::{Role, TensorSet, Verification, Workload, narrow, random, verify};
+use rand::RngExt as _;
+use std::time::Instant;
+
+/// Sets beyond this many are not made: smaller cases cannot be rotated out of the cache and are measured warm.
+const MAX_SETS: u128 = 1 << 16;
+
+/// Elements of an output that are checked at most, and multiplications the naive form may spend on them.
+const MAX_CHECKED: usize = 4096;
+const NAIVE_FLOPS: u128 = 100_000_000;
+
+/// A case with its tensors.
+pub(super) struct HostPrepared<'a> {
+    case: &'a dyn Workload,
+    arch: String,
+    sets: Vec<TensorSet>,
+    /// The seed whose untouched data the last set holds, until a launch may have changed it.
+    pristine: Option<u64>,
+    cache: (Cache, Option<String>),
+    begin: Instant,
+}
+
+impl<'a> HostPrepared<'a> {
+    /// Fills the first set from `seed` and copies it as often as the cache mode needs and memory allows.
+    pub(super) fn new(
+        case: &'a dyn Workload,
+        info: &DeviceInfo,
+        cache: Cache,
+        llc_bytes: u64,
+        available_bytes: u64,
+        seed: u64,
+    ) -> Result<Self, DeviceError> {
+        let specs = case.tensors();
+        let set_bytes: u128 = specs.iter().map(|spec| spec.bytes()).sum();
+        let (sets, cache) = rotation(set_bytes, cache, llc_bytes, available_bytes)?;
+        let out_of_memory = || DeviceError::OutOfMemory { needed_bytes: set_bytes, available_bytes };
+        let mut first = TensorSet::zeroed(&specs).ok_or_else(out_of_memory)?;
+        case.fill(seed, &mut first);
+        let mut all = Vec::with_capacity(sets);
+        for _ in 1..sets {
+            all.push(first.clone());
+        }
+        all.push(first);
+        Ok(Self { case, arch: info.arch.clone(), sets: all, pristine: Some(seed), cache, begin: Instant::now() })
+    }
+}
+
+/// How many sets to rotate through. Cold needs twice the last-level cache in total; where memory or the case's
+/// smallness forbid that, the case is warm and says so.
+fn rotation(
+    set_bytes: u128,
+    cache: Cache,
+    llc_bytes: u64,
+    available_bytes: u64,
+) -> Result<(usize, (Cache, Option<String>)), DeviceError> {
+    let available = u128::from(available_bytes);
+    // A quarter more than one set leaves room for the reference's scratch.
+    let needed = set_bytes + set_bytes / 4;
+    if needed > available {
+        return Err(DeviceError::OutOfMemory { needed_bytes: needed, available_bytes });
+    }
+    if cache == Cache::Warm {
+        return Ok((1, (Cache::Warm, None)));
+    }
+    // At least two, so that no launch finds what the one before it left.
+    let wanted = (2 * u128::from(llc_bytes)).div_ceil(set_bytes.max(1)).max(2);
+    let fitting = (available * 4 / 5 / set_bytes.max(1)).max(1);
+    let sets = wanted.min(fitting).min(MAX_SETS);
+    if sets == wanted {
+        return Ok((sets as usize, (Cache::Cold, None)));
+    }
+    let why = if sets == fitting {
+        format!("only {available_bytes} B of memory are available")
+    } else {
+        format!("one set is only {set_bytes} B")
+    };
+    let note = format!(
+        "measured warm: a cold run rotates through {} B (twice the last-level cache), but {why}",
+        2 * u128::from(llc_bytes)
+    );
+    Ok((1, (Cache::Warm, Some(note))))
+}
+
+impl Prepared for HostPrepared<'_> {
+    fn build(&self) -> Build {
+        Build {
+            origin: "builtin",
+            file: format!("CPU reference of {}", self.case.family()),
+            arch: self.arch.clone(),
+            sha256: None,
+        }
+    }
+
+    fn cache(&self) -> (Cache, Option<String>) {
+        self.cache.clone()
+    }
+
+    fn rotation_bytes(&self) -> u128 {
+        self.sets.iter().map(TensorSet::total_bytes).sum()
+    }
+
+    fn verify(&mut self, seed: u64) -> Result<Vec<(&'static str, Verification)>, DeviceError> {
+        // The last set: on a cold rotation it is the one whose data has waited longest.
+        let Some(set) = self.sets.last_mut() else {
+            return Err(DeviceError::Failed("the case has no tensors".into()));
+        };
+        if self.pristine.take() != Some(seed) {
+            self.case.fill(seed, set);
+        }
+        for tensor in &mut set.tensors {
+            if tensor.spec.role == Role::Out {
+                // All ones is NaN in every float format that has one, and a huge number in the others: an output that
+                // is not written cannot pass.
+                tensor.bytes_mut().fill(0xff);
+            }
+        }
+        let chosen = choose_elements(self.case, set, seed);
+        let expected: Vec<Vec<f64>> =
+            chosen.iter().map(|(name, indices)| self.case.naive(set, name, indices)).collect();
+        self.case.reference(set);
+        Ok(chosen
+            .iter()
+            .zip(expected)
+            .map(|((name, indices), expected)| {
+                let tensor = set.get(name);
+                let actual: Vec<f64> =
+                    indices.iter().map(|&index| narrow::get(tensor.spec.dtype, tensor.bytes(), index)).collect();
+                (*name, verify::compare(&expected, &actual, self.case.tolerance(name)))
+            })
+            .collect())
+    }
+
+    fn launcher(&mut self) -> &mut dyn Launcher {
+        self
+    }
+}
+
+/// Elements of each written tensor to check: all of a small one; of a large one the first, the last and a seeded choice
+/// as large as the naive form can afford.
+fn choose_elements(case: &dyn Workload, set: &TensorSet, seed: u64) -> Vec<(&'static str, Vec<usize>)> {
+    let written: Vec<_> = set.tensors.iter().filter(|tensor| tensor.spec.role != Role::In).collect();
+    let outputs: u128 = written.iter().map(|tensor| tensor.spec.elements()).sum();
+    let flops_each = (case.work().total_flops() / outputs.max(1)).max(1);
+    let affordable = (NAIVE_FLOPS / flops_each / written.len().max(1) as u128).clamp(64, MAX_CHECKED as u128) as usize;
+    written
+        .iter()
+        .map(|tensor| {
+            let elements = tensor.spec.elements() as usize;
+            if elements <= affordable {
+                return (tensor.spec.name, (0..elements).collect());
+            }
+            let mut rng = random::rng(seed, tensor.spec.name);
+            let mut indices: Vec<usize> = (0..affordable).map(|_| rng.random_range(0..elements)).collect();
+            indices.extend([0, elements - 1]);
+            indices.sort_unstable();
+            indices.dedup();
+            (tensor.spec.name, indices)
+        })
+        .collect()
+}
+
+impl Launcher for HostPrepared<'_> {
+    fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    fn sets_touched(&self) -> bool {
+        true
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.begin.elapsed().as_nanos() as u64
+    }
+
+    fn launch(&mut self, set: usize) -> Result<f64, LaunchError> {
+        let count = self.sets.len();
+        self.pristine = None;
+        let set = &mut self.sets[set % count];
+        let begin = Instant::now();
+        self.case.reference(set);
+        Ok(begin.elapsed().as_nanos() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cold_rotates_through_twice_the_cache() {
+        let (sets, cache) = rotation(1000, Cache::Cold, 100_000, 1 << 30).unwrap();
+        assert_eq!((sets, cache), (200, (Cache::Cold, None)));
+        let (sets, _) = rotation(500_000, Cache::Cold, 100_000, 1 << 30).unwrap();
+        assert_eq!(sets, 2, "one set already exceeds twice the cache, and still two take turns");
+    }
+
+    #[test]
+    fn cold_that_cannot_be_is_warm_and_says_so() {
+        let (sets, (cache, note)) = rotation(1000, Cache::Cold, 100_000, 100_000).unwrap();
+        assert_eq!((sets, cache), (1, Cache::Warm));
+        assert!(note.unwrap().contains("only 100000 B of memory"));
+        let (_, (cache, note)) = rotation(1, Cache::Cold, 100_000, 1 << 30).unwrap();
+        assert_eq!(cache, Cache::Warm);
+        assert!(note.unwrap().contains("one set is only 1 B"));
+    }
+
+    #[test]
+    fn a_case_that_does_not_fit_is_an_error_with_numbers() {
+        let error = rotation(1000, Cache::Warm, 1, 1200).unwrap_err().to_string();
+        assert!(error.contains("1250") && error.contains("1200"), "{error}");
+    }
+}

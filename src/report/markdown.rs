@@ -1,0 +1,57 @@
+//! The run as Markdown, for a report or a pull request.
+
+use super::document::{RunDocument, Status};
+use super::{brief, table, units};
+use std::io::{self, Write};
+
+/// Writes the whole run.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn write(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
+    let device = &run.device;
+    writeln!(out, "# kbench run\n")?;
+    writeln!(out, "- device: {} ({}, {} units)", device.name, device.arch, device.units)?;
+    writeln!(out, "- source: {} ({})", run.inventory.source.join(", "), run.inventory.dialect)?;
+    writeln!(
+        out,
+        "- shapes known for {} of kernel time, replayable: {}",
+        units::percent(run.inventory.coverage.with_shape),
+        units::percent(run.inventory.coverage.replayable)
+    )?;
+    writeln!(out, "- kbench {} ({})\n", run.tool.version, run.tool.commit)?;
+    writeln!(out, "| family | dtypes | shape | share | time | GB/s | TFLOP/s | of peak | verified |")?;
+    writeln!(out, "| --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- |")?;
+    for case in run.cases.iter().filter(|case| case.status == Status::Ok) {
+        let (Some(timing), Some(rates)) = (&case.timing, &case.achieved) else { continue };
+        writeln!(
+            out,
+            "| {} | {} | `{}` | {} | {} | {} | {} | {} {} | {} |",
+            case.family,
+            brief::dtypes(&case.dtypes),
+            brief::shape(&case.shape),
+            units::percent(case.weight.share),
+            units::time_with_interval(timing.median_ns, timing.ci95_ns),
+            units::significant(rates.gbps, 3),
+            units::significant(rates.tflops, 3),
+            units::percent(rates.of_peak),
+            rates.limiter,
+            case.verify.as_ref().map_or("–", |verify| if verify.passed { "yes" } else { "**no**" }),
+        )?;
+    }
+    let rest: Vec<_> = run.cases.iter().filter(|case| case.status != Status::Ok).collect();
+    if !rest.is_empty() {
+        writeln!(out, "\n## Not measured\n")?;
+        for case in rest {
+            let reason = case.reason.as_deref().unwrap_or("no reason was given");
+            writeln!(out, "- `{}`: {}: {reason}", case.id, table::status(case.status))?;
+        }
+    }
+    if !run.inventory.health.is_empty() {
+        writeln!(out, "\n## Health of the profile\n")?;
+        for finding in &run.inventory.health {
+            writeln!(out, "- `{}`: {}", finding.code, finding.message)?;
+        }
+    }
+    Ok(())
+}

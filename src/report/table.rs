@@ -1,0 +1,144 @@
+//! The run as a table, one line a case, written as each case ends.
+
+use super::document::{CaseResult, RunDocument, Status};
+use super::{brief, units};
+use std::io::{self, Write};
+
+const COLUMNS: [(&str, usize); 9] = [
+    ("family", 15),
+    ("dtypes", 15),
+    ("shape", 52),
+    ("share", 7),
+    ("time", 20),
+    ("GB/s", 8),
+    ("TFLOP/s", 8),
+    ("of peak", 14),
+    ("verified", 8),
+];
+
+/// Writes the head of the table.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn head(out: &mut dyn Write) -> io::Result<()> {
+    let cells: Vec<String> = COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    line(out, &cells)?;
+    let width: usize = COLUMNS.iter().map(|(_, width)| width + 2).sum();
+    writeln!(out, "{}", "─".repeat(width - 2))
+}
+
+/// Writes one case.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn row(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
+    let mut cells = vec![
+        case.family.to_string(),
+        units::shorten(&brief::dtypes(&case.dtypes), COLUMNS[1].1),
+        units::shorten(&brief::shape(&case.shape), COLUMNS[2].1),
+        if case.weight.total_ns > 0 { units::percent(case.weight.share) } else { "–".into() },
+    ];
+    match (&case.timing, &case.achieved) {
+        (Some(timing), achieved) if case.status == Status::Ok => {
+            cells.push(units::time_with_interval(timing.median_ns, timing.ci95_ns));
+            match achieved {
+                Some(rates) => cells.extend([
+                    units::significant(rates.gbps, 3),
+                    if rates.tflops > 0.0 { units::significant(rates.tflops, 3) } else { "–".into() },
+                    format!("{} {}", units::percent(rates.of_peak), rates.limiter),
+                ]),
+                None => cells.extend(["–".into(), "–".into(), "no peak".into()]),
+            }
+            cells.push(verified(case));
+            line(out, &cells)?;
+        }
+        _ => {
+            line(out, &cells)?;
+            let status = status(case.status);
+            writeln!(out, "    {status}: {}", case.reason.as_deref().unwrap_or("no reason was given"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes what stands below the table: what was not replayed, and what may be wrong.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn foot(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
+    let inventory = &run.inventory;
+    writeln!(out)?;
+    let counted = |status| run.cases.iter().filter(|case| case.status == status).count();
+    let mut parts = vec![format!("{} measured", counted(Status::Ok))];
+    for (status, word) in
+        [(Status::Wrong, "wrong"), (Status::Failed, "failed"), (Status::Hung, "hung"), (Status::Skipped, "skipped")]
+    {
+        match counted(status) {
+            0 => {}
+            count => parts.push(format!("{count} {word}")),
+        }
+    }
+    writeln!(out, "{} cases: {}", run.cases.len(), parts.join(", "))?;
+    if inventory.total_ns > 0 {
+        let measured: f64 =
+            run.cases.iter().filter(|case| case.status == Status::Ok).map(|case| case.weight.share).sum();
+        writeln!(
+            out,
+            "they stand for {} of the profile's kernel time ({})",
+            units::percent(measured),
+            units::time(inventory.total_ns as f64, 4)
+        )?;
+    }
+    if !inventory.not_replayable.is_empty() {
+        let mut shares: Vec<_> = inventory.not_replayable.iter().collect();
+        shares.sort_by(|a, b| b.1.total_cmp(a.1));
+        let shares: Vec<String> =
+            shares.iter().map(|(family, share)| format!("{family} {}", units::percent(**share))).collect();
+        writeln!(out, "families without a workload: {}", shares.join(", "))?;
+    }
+    if inventory.left_out.cases > 0 {
+        let share = units::percent(inventory.left_out.share);
+        writeln!(out, "left out by the selection: {} cases, {share} of kernel time", inventory.left_out.cases)?;
+    }
+    for case in &run.cases {
+        // What the ± column already shows need not be said again.
+        let shown = ["interval_unknown", "precision_not_reached"];
+        let warnings = case.timing.iter().flat_map(|timing| &timing.warnings);
+        let told: Vec<&str> =
+            warnings.filter(|warning| !shown.contains(&warning.code)).map(|warning| warning.message.as_str()).collect();
+        if !told.is_empty() {
+            writeln!(out, "warning: {} {}: {}", case.family, brief::shape(&case.shape), told.join("; "))?;
+        }
+    }
+    Ok(())
+}
+
+fn verified(case: &CaseResult) -> String {
+    match &case.verify {
+        Some(verify) if verify.passed => "yes".into(),
+        Some(_) => "NO".into(),
+        None => "–".into(),
+    }
+}
+
+/// The word for a status.
+pub(super) fn status(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Skipped => "skipped",
+        Status::Wrong => "wrong",
+        Status::Failed => "failed",
+        Status::Hung => "hung",
+    }
+}
+
+/// Pads by characters, not bytes; the last column is not padded.
+fn line(out: &mut dyn Write, cells: &[String]) -> io::Result<()> {
+    let mut text = String::new();
+    for (cell, (_, width)) in cells.iter().zip(COLUMNS) {
+        text.push_str(cell);
+        let blanks = (width + 2).saturating_sub(cell.chars().count()).max(1);
+        text.extend(std::iter::repeat_n(' ', blanks));
+    }
+    writeln!(out, "{}", text.trim_end())
+}

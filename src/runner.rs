@@ -1,0 +1,219 @@
+//! One case on a device: prepare, verify, measure, verify again, judge.
+
+use crate::device::{Device, DeviceError, Floor, Peaks};
+use crate::measure::{Cache, LaunchError, Launcher, MeasureError, Measurement, Protocol, measure};
+use crate::plan::Planned;
+use crate::report::document::{CaseResult, Status, VerifyDoc, WarningDoc};
+use crate::report::units;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A measured median this much below the floor is refused: the peaks themselves are measured, and no better than that.
+const FLOOR_SLACK: f64 = 0.05;
+
+/// Launches that a case needs at the very least: one to verify, one to warm up, one sample, one to verify again.
+const FEWEST_LAUNCHES: f64 = 4.0;
+
+/// How a case is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Cache state asked for.
+    pub cache: Cache,
+    /// Seed of data.
+    pub seed: u64,
+    /// Wanted relative half-width of the interval.
+    pub precision: f64,
+    /// This case's part of the budget.
+    pub budget: Duration,
+    /// What is left of the whole budget.
+    pub left: Duration,
+}
+
+/// Runs a case; every way it can end is a status with a reason.
+pub fn run_case(
+    device: &mut dyn Device,
+    planned: &Planned,
+    peaks: &Peaks,
+    settings: &Settings,
+    stop: &AtomicBool,
+) -> CaseResult {
+    let begin = Instant::now();
+    let mut result = CaseResult::new(planned);
+    let workload = match &planned.workload {
+        Ok(workload) => workload.as_ref(),
+        Err(reason) => return result.ended(Status::Skipped, reason.clone()),
+    };
+    let work = workload.work();
+    let floor = peaks.floor(&work, settings.cache);
+    result.work = Some(work);
+    if let Some(floor) = &floor {
+        result.set_floor(floor, &peaks.source);
+    }
+    if let Some(reason) = over_budget(floor.as_ref(), settings) {
+        return result.ended(Status::Skipped, reason);
+    }
+    let mut prepared = match device.prepare(workload, settings.cache, settings.seed) {
+        Ok(prepared) => prepared,
+        Err(error @ DeviceError::OutOfMemory { .. }) => return result.ended(Status::Skipped, error.to_string()),
+        Err(error) => return result.ended(Status::Failed, error.to_string()),
+    };
+    result.build = Some(prepared.build());
+    let (cache, cache_note) = prepared.cache();
+    // A case that turned out warm is bounded by the cache it fits in.
+    let floor =
+        if cache == settings.cache { floor } else { result.work.as_ref().and_then(|work| peaks.floor(work, cache)) };
+    if let Some(floor) = &floor {
+        result.set_floor(floor, &peaks.source);
+    }
+
+    let verify_begin = Instant::now();
+    match prepared.verify(settings.seed) {
+        Ok(outputs) => result.verify = VerifyDoc::new(&outputs),
+        Err(error) => return result.ended(Status::Failed, error.to_string()),
+    }
+    let verifying = verify_begin.elapsed();
+    if let Some(reason) = not_verified(&result, "before timing") {
+        return result.ended(Status::Wrong, reason);
+    }
+
+    let protocol = Protocol {
+        cache,
+        precision: settings.precision,
+        budget_ns: measuring_budget(settings.budget, begin.elapsed(), verifying).as_nanos() as u64,
+        seed: settings.seed,
+        ..Protocol::host()
+    };
+    let mut launcher = Interruptible { inner: prepared.launcher(), stop };
+    let measured = match measure(&mut launcher, &protocol, &mut |_| {}) {
+        Ok(measured) => measured,
+        Err(error) => return not_measured(result, &error, stop),
+    };
+
+    // Fresh data after timing: a build that only replays an old answer does not survive it.
+    match prepared.verify(settings.seed.wrapping_add(1)) {
+        Ok(outputs) => result.verify = merge(result.verify.take(), VerifyDoc::new(&outputs)),
+        Err(error) => return result.ended(Status::Failed, error.to_string()),
+    }
+    if let Some(reason) = not_verified(&result, "after timing") {
+        return result.ended(Status::Wrong, reason);
+    }
+
+    result.set_timing(&measured, cache, prepared.rotation_bytes(), floor.as_ref());
+    if let (Some(note), Some(timing)) = (cache_note, &mut result.timing) {
+        timing.warnings.push(WarningDoc { code: "measured_warm", message: note });
+    }
+    judge(result, &measured, floor.as_ref())
+}
+
+/// What is left of a case's budget for measuring, once it is prepared and verified and the second verification is paid
+/// for: at least a quarter, so that a case whose data take long to make still gets samples.
+fn measuring_budget(budget: Duration, spent: Duration, verifying: Duration) -> Duration {
+    budget.saturating_sub(spent + verifying).max(budget / 4)
+}
+
+/// Says why a case cannot be measured within the budget, with the numbers; `None` when it may.
+fn over_budget(floor: Option<&Floor>, settings: &Settings) -> Option<String> {
+    if settings.left.is_zero() {
+        return Some("the time budget is used up (--time-budget)".into());
+    }
+    let needed_ns = floor?.ns * FEWEST_LAUNCHES;
+    (needed_ns > settings.left.as_nanos() as f64).then(|| {
+        format!(
+            "needs at least {} at this device's peak, {} of the time budget are left (--time-budget)",
+            units::time(needed_ns, 2),
+            units::time(settings.left.as_nanos() as f64, 2)
+        )
+    })
+}
+
+/// A launcher that ends the measuring when the user interrupts the run.
+struct Interruptible<'a> {
+    inner: &'a mut dyn Launcher,
+    stop: &'a AtomicBool,
+}
+
+impl Launcher for Interruptible<'_> {
+    fn launch(&mut self, set: usize) -> Result<f64, LaunchError> {
+        if self.stop.load(Ordering::SeqCst) {
+            return Err(LaunchError::Failed("interrupted".into()));
+        }
+        self.inner.launch(set)
+    }
+
+    fn sets(&self) -> usize {
+        self.inner.sets()
+    }
+
+    fn sets_touched(&self) -> bool {
+        self.inner.sets_touched()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+
+    fn resolution_ns(&self) -> f64 {
+        self.inner.resolution_ns()
+    }
+}
+
+/// The case when measuring ended in an error: what was sampled before is said, but is no result.
+fn not_measured(result: CaseResult, error: &MeasureError, stop: &AtomicBool) -> CaseResult {
+    let sampled = error.partial().map_or_else(String::new, |partial| {
+        let median = units::time(partial.median_ns, 3);
+        format!(" (the {} samples before it had a median of {median})", partial.samples_ns.len())
+    });
+    if stop.load(Ordering::SeqCst) {
+        return result.ended(Status::Skipped, format!("interrupted while it was measured{sampled}"));
+    }
+    let status = match error {
+        MeasureError::Launch { source: LaunchError::Hung { .. }, .. } => Status::Hung,
+        _ => Status::Failed,
+    };
+    result.ended(status, format!("{error}{sampled}"))
+}
+
+fn merge(before: Option<VerifyDoc>, after: Option<VerifyDoc>) -> Option<VerifyDoc> {
+    match (before, after) {
+        (Some(before), Some(after)) => Some(before.and(after)),
+        // Nothing to compare in one round is no verification at all.
+        _ => None,
+    }
+}
+
+/// The reason when the last verification did not pass.
+fn not_verified(result: &CaseResult, when: &str) -> Option<String> {
+    let Some(verify) = &result.verify else {
+        return Some(format!("{when}: no output could be compared"));
+    };
+    (!verify.passed).then(|| {
+        format!(
+            "{when}: output `{}`: {} of {} checked elements are off, by up to {:.3e} (allowed {:.0e} + {:.0e}·|ref|)",
+            verify.output,
+            verify.mismatches,
+            verify.elements,
+            verify.max_abs_error,
+            verify.tolerance.abs,
+            verify.tolerance.rel
+        )
+    })
+}
+
+/// Refuses a time that cannot be true.
+fn judge(mut result: CaseResult, measured: &Measurement, floor: Option<&Floor>) -> CaseResult {
+    if let Some(floor) = floor
+        && measured.median_ns < floor.ns * (1.0 - FLOOR_SLACK)
+    {
+        let reason = format!(
+            "beats its floor: {} measured, {} needed by {} alone at peak; the work model, the cache state or the \
+             peaks are wrong (`kbench peaks` measures them again)",
+            units::time(measured.median_ns, 4),
+            units::time(floor.ns, 4),
+            floor.limiter
+        );
+        result.achieved = None;
+        return result.ended(Status::Failed, reason);
+    }
+    result.status = Status::Ok;
+    result
+}

@@ -1,0 +1,183 @@
+//! `kbench run` from the outside: results, documents, exit codes, errors.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, ONE_OF_EACH};
+use predicates::prelude::*;
+use serde_json::Value;
+
+/// Asserts that a document follows docs/run.schema.json.
+fn assert_schema(document: &Value) {
+    let schema: Value = serde_json::from_str(include_str!("../docs/run.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+fn run_json(bench: &Bench, arguments: &[&str]) -> Value {
+    bench.kbench().args(arguments).args(["--device", "host", "-o", "run.json"]).assert().success();
+    let document = serde_json::from_str(&bench.read("run.json")).unwrap();
+    assert_schema(&document);
+    document
+}
+
+#[test]
+fn every_family_is_measured_and_verified() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", ONE_OF_EACH);
+    let document = run_json(&bench, &["--shapes", "shapes.csv", "--time-budget", "20s", "--precision", "5%"]);
+    let cases = document["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 6);
+    for case in cases {
+        assert_eq!(case["status"], "ok", "{case:#}");
+        assert_eq!(case["verify"]["passed"], true);
+        assert_eq!(case["verify"]["rounds"], 2, "before and after timing");
+        assert_eq!(case["weight"]["provenance"], "given");
+        let median = case["timing"]["median_ns"].as_f64().unwrap();
+        let floor = case["floor_ns"].as_f64().unwrap();
+        let of_peak = case["achieved"]["of_peak"].as_f64().unwrap();
+        assert!((of_peak - floor / median).abs() < 1e-9);
+        assert!(of_peak <= 1.0 / 0.95 + 1e-9);
+        let samples = case["timing"]["samples_ns"].as_array().unwrap();
+        assert_eq!(samples.len() as u64, case["timing"]["samples"].as_u64().unwrap());
+    }
+}
+
+#[test]
+fn ids_and_work_are_the_same_in_every_run() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", ONE_OF_EACH);
+    let arguments = ["--shapes", "shapes.csv", "--time-budget", "5s", "--precision", "20%", "--cache", "warm"];
+    let facts = |document: &Value| -> Vec<(String, String)> {
+        let cases = document["cases"].as_array().unwrap();
+        cases.iter().map(|case| (case["id"].to_string(), case["work"].to_string())).collect()
+    };
+    let first = facts(&run_json(&bench, &arguments));
+    assert_eq!(first, facts(&run_json(&bench, &arguments)));
+}
+
+#[test]
+fn cold_and_warm_are_two_cases() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=64 hidden=2048,1\n");
+    let document =
+        run_json(&bench, &["--shapes", "shapes.csv", "--cache", "both", "--time-budget", "10s", "--precision", "5%"]);
+    let ids: Vec<&str> = document["cases"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
+    assert!(ids[0].ends_with("@cold") && ids[1].ends_with("@warm"), "{ids:?}");
+    let cold = &document["cases"][0]["timing"];
+    assert_eq!(cold["cache"], "cold");
+    let llc = document["device"]["llc_bytes"].as_u64().unwrap_or(0);
+    assert!(cold["rotation_bytes"].as_u64().unwrap() >= 2 * llc);
+}
+
+#[test]
+fn table_csv_and_markdown_name_every_case() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", ONE_OF_EACH);
+    let run = |format: &str| {
+        let output = bench
+            .kbench()
+            .args(["--shapes", "shapes.csv", "--device", "host", "--format", format])
+            .args(["--time-budget", "4s", "--precision", "20%", "--cache", "warm"])
+            .assert()
+            .success();
+        String::from_utf8(output.get_output().stdout.clone()).unwrap()
+    };
+    for format in ["table", "csv", "md"] {
+        let text = run(format);
+        for family in ["gemm", "rmsnorm", "activation", "fmha", "paged_attention", "moe_gemm"] {
+            assert!(text.contains(family), "{format}: {family}\n{text}");
+        }
+    }
+    let csv = run("csv");
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let columns = reader.headers().unwrap().len();
+    for record in reader.records() {
+        assert_eq!(record.unwrap().len(), columns);
+    }
+}
+
+#[test]
+fn cases_over_budget_or_memory_are_skipped_with_numbers() {
+    let bench = Bench::new();
+    bench.file(
+        "shapes.csv",
+        "family,dtype,shape,calls\n\
+         gemm,bf16,m=100000 n=100000 k=100000,1\n\
+         rmsnorm,bf16,rows=4000000000 hidden=8192,1\n\
+         rmsnorm,bf16,rows=4 hidden=64,1\n",
+    );
+    let document = run_json(&bench, &["--shapes", "shapes.csv", "--time-budget", "5s", "--precision", "20%"]);
+    let by_status = |wanted: &str| -> Vec<String> {
+        let cases = document["cases"].as_array().unwrap();
+        cases.iter().filter(|case| case["status"] == wanted).map(|case| case["reason"].to_string()).collect()
+    };
+    let skipped = by_status("skipped");
+    assert_eq!(skipped.len(), 2, "{document:#}");
+    assert!(skipped.iter().all(|reason| reason.chars().any(|c| c.is_ascii_digit())), "{skipped:?}");
+    assert_eq!(by_status("ok").len(), 1);
+}
+
+#[test]
+fn a_used_up_budget_skips_the_rest_and_still_ends_well() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", ONE_OF_EACH);
+    let document = run_json(&bench, &["--shapes", "shapes.csv", "--time-budget", "1ms"]);
+    let reasons: Vec<String> =
+        document["cases"].as_array().unwrap().iter().map(|case| case["reason"].to_string()).collect();
+    assert!(reasons.iter().any(|reason| reason.contains("time budget")), "{reasons:?}");
+}
+
+#[test]
+fn dry_run_runs_nothing_and_explains() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", ONE_OF_EACH);
+    bench.kbench().args(["--shapes", "shapes.csv", "--dry-run", "--explain"]).assert().success().stdout(
+        predicate::str::contains("gemm:").and(predicate::str::contains("FLOP")).and(predicate::str::contains("2·")),
+    );
+    assert!(!bench.dir.path().join("state/kbench/last-run.json").exists());
+}
+
+#[test]
+fn filters_and_top_choose_cases() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", ONE_OF_EACH);
+    let listed = |arguments: &[&str]| -> usize {
+        let output = bench.kbench().args(["--shapes", "shapes.csv", "--dry-run"]).args(arguments).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).unwrap().lines().count()
+    };
+    assert_eq!(listed(&[]), 6);
+    assert_eq!(listed(&["--family", "gemm,rmsnorm"]), 2);
+    assert_eq!(listed(&["--top", "3"]), 3);
+}
+
+#[test]
+fn the_last_run_is_kept_after_every_case() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=4 hidden=64,1\n");
+    bench
+        .kbench()
+        .args(["--shapes", "shapes.csv", "--device", "host", "--time-budget", "2s", "--precision", "20%"])
+        .assert()
+        .success();
+    let kept: Value = serde_json::from_str(&bench.read("state/kbench/last-run.json")).unwrap();
+    assert_schema(&kept);
+    assert_eq!(kept["cases"][0]["status"], "ok");
+}
+
+#[test]
+fn report_folder_holds_all_three_forms() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=4 hidden=64,1\n");
+    bench
+        .kbench()
+        .args(["--shapes", "shapes.csv", "--device", "host", "--time-budget", "2s", "--precision", "20%"])
+        .args(["--report", "out/report"])
+        .assert()
+        .success();
+    for name in ["run.json", "cases.csv", "report.md"] {
+        assert!(bench.read(&format!("out/report/{name}")).contains("rmsnorm"), "{name}");
+    }
+}
