@@ -90,6 +90,14 @@ pub enum ReadError {
         /// What was found instead, and what to do.
         reason: String,
     },
+    /// An SQLite database that cannot be read.
+    #[error("{}: {what}", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        what: String,
+    },
     /// A folder, or a list of files, without anything to read.
     #[error("{}: nothing here gives an inventory. {found}", path.display())]
     Nothing {

@@ -12,6 +12,8 @@ pub(crate) enum Issue {
     ZeroDurations,
     /// End before start.
     NegativeDurations,
+    /// A start that was never set.
+    UnsetTimes,
     /// Operator arguments that cannot be right.
     ShapeErrors,
     /// An operator row whose list of kernels is there but cannot be read.
@@ -31,11 +33,12 @@ pub(crate) enum Issue {
 impl Issue {
     fn describe(self) -> (&'static str, Severity, &'static str) {
         match self {
-            Issue::BadRows => ("bad_rows", Severity::Warning, "lines that could not be read were skipped"),
+            Issue::BadRows => ("bad_rows", Severity::Warning, "lines or records that could not be read were skipped"),
             Issue::ZeroDurations => ("zero_durations", Severity::Warning, "records of duration 0 were dropped"),
             Issue::NegativeDurations => {
                 ("negative_durations", Severity::Warning, "records that end before they start were dropped")
             }
+            Issue::UnsetTimes => ("unset_times", Severity::Warning, "records whose start was never set were dropped"),
             Issue::ShapeErrors => (
                 "shape_errors",
                 Severity::Warning,

@@ -4,7 +4,7 @@ use crate::health::Health;
 use crate::inventory::{Inventory, Location, Phase, Provenance, Row, ShapeUse, Source};
 use crate::naming::{KernelId, Names};
 use kbench_workload::{Dtypes, Family, ShapeMap};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A shape and where it came from.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,8 @@ pub(crate) struct Ledger {
     pub(crate) names: Names,
     pub(crate) health: Health,
     pub(crate) source: Source,
+    /// Processes that were read, by an identity that no two share (rocpd's guid): one that stands in two files counts once.
+    pub(crate) processes: HashSet<String>,
     rows: Vec<Row>,
     /// Largest single contribution to a row: its operator and location are the row's.
     largest: Vec<u64>,
@@ -58,6 +60,7 @@ impl Ledger {
             names,
             health: Health::default(),
             source,
+            processes: HashSet::new(),
             rows: Vec::new(),
             largest: Vec::new(),
             by_key: HashMap::new(),

@@ -5,6 +5,7 @@
 
 mod atom;
 mod csv_inventory;
+mod dispatches;
 mod error;
 mod header;
 mod health;
@@ -18,6 +19,8 @@ mod naming;
 pub mod pyrepr;
 mod read;
 mod records;
+mod rocpd;
+mod rocprof_json;
 mod rocprofv3;
 mod sniff;
 mod tracelens;

@@ -6,7 +6,7 @@ use crate::ledger::Ledger;
 use crate::naming::Names;
 use crate::sniff::{Dialect, sniff};
 use crate::tracelens::{self, Report};
-use crate::{atom, csv_inventory, rocprofv3};
+use crate::{atom, csv_inventory, rocpd, rocprof_json, rocprofv3};
 use kbench_workload::Family;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -100,6 +100,8 @@ impl Unit {
                 Dialect::AtomKernels => atom::read_kernels(path, ledger),
                 Dialect::KernelTrace => rocprofv3::read_trace(path, ledger),
                 Dialect::KernelStats => rocprofv3::read_stats(path, ledger),
+                Dialect::RocprofJson => rocprof_json::read(path, ledger),
+                Dialect::Rocpd => rocpd::read(path, ledger),
                 Dialect::Inventory => {
                     own_rows.extend(csv_inventory::read(path, ledger)?);
                     Ok(())
@@ -107,6 +109,11 @@ impl Unit {
                 other => Err(ReadError::NoInventory { path: path.clone(), dialect: *other }),
             },
         }
+    }
+
+    /// True for a single file of the dialect.
+    fn is_of(&self, dialect: Dialect) -> bool {
+        matches!(self, Unit::File(_, own) if *own == dialect)
     }
 
     fn files(&self) -> Vec<(&Path, Dialect)> {
@@ -160,7 +167,7 @@ fn group_units(parent: &Path, group: &[(PathBuf, Dialect)], is_found: bool) -> R
         let is_single = match dialect {
             // The trace has every launch that the statistics sum up.
             Dialect::KernelStats => !(is_found && has_trace),
-            Dialect::KernelTrace | Dialect::Inventory => true,
+            Dialect::KernelTrace | Dialect::RocprofJson | Dialect::Rocpd | Dialect::Inventory => true,
             Dialect::AtomBreakdown | Dialect::AtomLayer | Dialect::AtomModules | Dialect::AtomKernels => true,
             _ => false,
         };
@@ -178,6 +185,7 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
     paths.sort();
     let mut groups: BTreeMap<PathBuf, Vec<(PathBuf, Dialect)>> = BTreeMap::new();
     let mut others: BTreeMap<String, u64> = BTreeMap::new();
+    let mut unreadable = None;
     for path in paths {
         match sniff(&path) {
             Ok(dialect) => {
@@ -187,6 +195,7 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
                 let parent = path.parent().unwrap_or(root).to_owned();
                 groups.entry(parent).or_default().push((path, dialect));
             }
+            Err(error @ ReadError::Database { .. }) => unreadable = unreadable.or(Some(error)),
             Err(ReadError::NotCsv { what, .. }) => *others.entry(what.to_owned()).or_default() += 1,
             Err(ReadError::Io { .. }) => *others.entry("unreadable file".to_owned()).or_default() += 1,
             Err(_) => *others.entry("a text file that is no known CSV".to_owned()).or_default() += 1,
@@ -196,7 +205,11 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
     for (parent, group) in &groups {
         units.extend(group_units(parent, group, true)?);
     }
-    let is_process_file = |unit: &Unit| matches!(unit, Unit::File(_, Dialect::KernelTrace | Dialect::KernelStats));
+    // A database that cannot be read may be one process of the run: the others alone would pass for the whole.
+    if let Some(error) = unreadable.filter(|_| units.iter().all(|unit| unit.is_of(Dialect::Rocpd))) {
+        return Err(error);
+    }
+    let is_process_file = |unit: &Unit| PROCESS_FILES.iter().any(|dialect| unit.is_of(*dialect));
     // rocprofv3 writes a set of files for each process of one run: only those are parts of one profile. Statistics of other things have the
     // header of kernel_stats and are sorted out by their names.
     if units.len() > 1 && units.iter().all(is_process_file) {
@@ -204,6 +217,7 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
             Unit::File(path, Dialect::KernelStats) => rocprofv3::holds_kernels(path),
             _ => true,
         });
+        one_format(&mut units);
     }
     match units.len() {
         0 => {
@@ -226,6 +240,17 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
                 .map(|(path, dialect)| format!("{} ({})", path.display(), dialect.name()));
             Err(ReadError::Several { path: root.to_owned(), files: files.collect::<Vec<_>>().join(", ") })
         }
+    }
+}
+
+/// What rocprofv3 writes for each process, the richest first.
+const PROCESS_FILES: [Dialect; 4] = [Dialect::Rocpd, Dialect::RocprofJson, Dialect::KernelTrace, Dialect::KernelStats];
+
+/// A run written in several formats is read once, in the richest. CSVs among themselves are told apart by folder.
+fn one_format(units: &mut Vec<Unit>) {
+    let raw = [Dialect::Rocpd, Dialect::RocprofJson];
+    if let Some(richest) = raw.into_iter().find(|dialect| units.iter().any(|unit| unit.is_of(*dialect))) {
+        units.retain(|unit| unit.is_of(richest));
     }
 }
 

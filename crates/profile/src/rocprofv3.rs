@@ -293,7 +293,7 @@ fn not_a_kernel(name: &str) -> Option<&'static str> {
 
 /// A whole file of names without a parameter list or a mangled form was most likely made with `--truncate-kernels`; names of assembly and Triton
 /// kernels have none either, so this is a note.
-fn tell_truncated(ledger: &mut Ledger, kernels: impl Iterator<Item = KernelId>) {
+pub(crate) fn tell_truncated(ledger: &mut Ledger, kernels: impl Iterator<Item = KernelId>) {
     let mut seen = 0;
     for kernel in kernels {
         let name = ledger.names.raw(kernel);

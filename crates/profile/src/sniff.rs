@@ -3,9 +3,10 @@
 use crate::error::ReadError;
 use crate::header::Header;
 use crate::records::Records;
+use crate::{rocpd, rocprof_json};
 use std::path::Path;
 
-/// The CSV dialects that are told apart.
+/// The dialects that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// TraceLens `unified_perf_summary`: operators with unique arguments, their kernels, and a model's parameters.
@@ -32,6 +33,10 @@ pub enum Dialect {
     KernelTrace,
     /// rocprofv3 and rocprof `kernel_stats`; API statistics share its header.
     KernelStats,
+    /// rocprofv3's JSON results.
+    RocprofJson,
+    /// rocprofv3's rocpd database (SQLite).
+    Rocpd,
     /// kbench's own inventory.
     Inventory,
     /// rocprofv3 `counter_collection`.
@@ -87,6 +92,8 @@ impl Dialect {
             Dialect::AtomKernels => "atom parse_trace kernel_summary (old)",
             Dialect::KernelTrace => "rocprofv3 kernel_trace",
             Dialect::KernelStats => "rocprofv3 kernel_stats",
+            Dialect::RocprofJson => "rocprofv3 JSON",
+            Dialect::Rocpd => "rocprofv3 rocpd",
             Dialect::Inventory => "kbench inventory",
             Dialect::CounterCollection => "rocprofv3 counter_collection",
             Dialect::OpsSummary => "tracelens ops_summary",
@@ -109,7 +116,11 @@ impl Dialect {
     pub(crate) fn describe(self) -> String {
         let name = self.name();
         let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-        format!("{article} {name} CSV")
+        match self {
+            Dialect::RocprofJson => format!("{article} {name} file"),
+            Dialect::Rocpd => format!("{article} {name} database"),
+            _ => format!("{article} {name} CSV"),
+        }
     }
 
     /// True when it gives an inventory by itself.
@@ -212,7 +223,11 @@ fn refuse_binary(path: &Path, head: &[u8]) -> Result<(), ReadError> {
             "Unpack a CSV first (gunzip); PyTorch traces (.json.gz) are not read yet: give a TraceLens report of it",
         ),
         (b"PK\x03\x04", "a zip archive or an XLSX workbook", "Give CSVs: TraceLens writes them with --output_csvs_dir"),
-        (b"SQLite format 3", "an SQLite database (rocpd)", "Convert it to CSV first: rocpd convert -f csv"),
+        (
+            b"SQLite format 3",
+            "an SQLite database without rocpd's tables, or the start of one",
+            "Give the *_results.db that rocprofv3 -f rocpd wrote",
+        ),
         (b"\x7fELF", "an ELF file", table),
         (b"\x28\xb5\x2f\xfd", "a zstd file", "Unpack it first"),
         (b"\xff\xfe", "UTF-16 text", "Save it as UTF-8"),
@@ -256,12 +271,38 @@ fn hint(header: &Header) -> String {
     }
 }
 
+/// rocprofv3's outputs that are no CSV, told from the first bytes and, in a database, its tables.
+fn of_rocprof(path: &Path, head: &[u8]) -> Result<Option<Dialect>, ReadError> {
+    /// Bytes of an SQLite header.
+    const HEADER: usize = 100;
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    if text.starts_with(b"{") || head.starts_with(b"\x1f\x8b") {
+        let is_it = rocprof_json::is_it(path).map_err(|source| ReadError::io(path, source))?;
+        return Ok(is_it.then_some(Dialect::RocprofJson));
+    }
+    if !head.starts_with(b"SQLite format 3\0") || head.len() < HEADER {
+        return Ok(None);
+    }
+    match rocpd::recognise(path)? {
+        rocpd::Kind::Rocpd => Ok(Some(Dialect::Rocpd)),
+        rocpd::Kind::Rpd => Err(ReadError::NotCsv {
+            path: path.to_owned(),
+            what: "a database of rocmProfileData (rpd), not of rocprofv3",
+            instead: "Trace with rocprofv3 --kernel-trace",
+        }),
+        rocpd::Kind::Other => Ok(None),
+    }
+}
+
 /// The dialect of a file.
 ///
 /// # Errors
-/// When it cannot be opened, is no CSV text, or has a header that no reader knows.
+/// When it cannot be opened, is neither CSV text nor an output of rocprofv3, or has a header that no reader knows.
 pub fn sniff(path: &Path) -> Result<Dialect, ReadError> {
     let mut records = Records::open(path)?;
+    if let Some(dialect) = of_rocprof(path, records.head()?)? {
+        return Ok(dialect);
+    }
     refuse_binary(path, records.head()?)?;
     let header = read_header(&mut records)?;
     Dialect::of_header(&header).ok_or_else(|| ReadError::UnknownHeader {

@@ -13,7 +13,7 @@ fn is_gap(byte: u8) -> bool {
 }
 
 /// The index of the first byte at or after `at` that is no white space or comma.
-pub(super) fn skip_gap(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn skip_gap(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(|byte| is_gap(*byte)) {
         at += 1;
     }
@@ -21,7 +21,7 @@ pub(super) fn skip_gap(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The index just after the string whose opening quote is at `at`; `None` when it never closes.
-pub(super) fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
     // Names and keys are short: a plain loop beats a call for most of them.
     for _ in 0..24 {
@@ -41,7 +41,7 @@ pub(super) fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The index just after the value that starts at `at`; the end of `bytes` when it never ends.
-pub(super) fn value_end(bytes: &[u8], at: usize) -> usize {
+pub(crate) fn value_end(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at) {
         Some(b'"') => string_end(bytes, at).unwrap_or(bytes.len()),
         Some(b'{' | b'[') => balanced_end(bytes, at),
@@ -80,14 +80,14 @@ fn balanced_end(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The members of an object's text: raw key (still escaped) and raw value.
-pub(super) struct Members<'a> {
+pub(crate) struct Members<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Members<'a> {
     /// Members of the object that starts at the first `{` of `bytes`; none when there is no object.
-    pub(super) fn of(bytes: &'a [u8]) -> Self {
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
         let at = skip_gap(bytes, 0);
         let at = if bytes.get(at) == Some(&b'{') { at + 1 } else { bytes.len() };
         Self { bytes, at }
@@ -131,7 +131,7 @@ pub(super) struct Elements<'a> {
 
 impl<'a> Elements<'a> {
     /// Elements of the list that starts at the first `[` of `bytes`; none when there is no list.
-    pub(super) fn of(bytes: &'a [u8]) -> Self {
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
         let at = skip_gap(bytes, 0);
         let at = if bytes.get(at) == Some(&b'[') { at + 1 } else { bytes.len() };
         Self { bytes, at }
@@ -157,7 +157,7 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 /// The text of a raw value: what stands inside the quotes of a string, else the value itself.
-pub(super) fn unquoted(raw: &[u8]) -> &[u8] {
+pub(crate) fn unquoted(raw: &[u8]) -> &[u8] {
     match raw {
         [b'"', inner @ .., b'"'] => inner,
         [b'"', inner @ ..] => inner,
@@ -167,7 +167,7 @@ pub(super) fn unquoted(raw: &[u8]) -> &[u8] {
 
 /// The text of a string's raw inside: escapes resolved, lone surrogates and invalid UTF-8 replaced by U+FFFD, control
 /// characters kept, unknown escapes kept as they stand.
-pub(super) fn text(raw: &[u8]) -> Cow<'_, str> {
+pub(crate) fn text(raw: &[u8]) -> Cow<'_, str> {
     if memchr::memchr(b'\\', raw).is_none() {
         return String::from_utf8_lossy(raw);
     }

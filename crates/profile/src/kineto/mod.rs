@@ -15,12 +15,12 @@ mod health;
 mod intern;
 mod intervals;
 mod join;
-mod json;
+pub(crate) mod json;
 mod metadata;
 mod model;
-mod number;
+pub(crate) mod number;
 mod scan;
-mod source;
+pub(crate) mod source;
 
 pub use error::TraceError;
 pub use join::{Joined, JoinedKernel, OpLink};

@@ -78,7 +78,7 @@ impl Decimal {
 
 /// An identifier: a whole number up to 2^64 - 1, also quoted, in hexadecimal (`"0x7f3a"`), or written as a float
 /// without a fraction. Negative ones (`-1` for none) read as `None`.
-pub(super) fn id(raw: &[u8]) -> Option<u64> {
+pub(crate) fn id(raw: &[u8]) -> Option<u64> {
     let text = unquoted(raw).trim_ascii();
     if let Some(hex) = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) {
         return u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok();

@@ -18,7 +18,7 @@ const MAX_SALVAGES: u32 = 64;
 const GZIP_START: [u8; 3] = [0x1f, 0x8b, 8];
 
 /// What the thread hands over.
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// The next bytes.
     Bytes(Vec<u8>),
     /// A further gzip member starts with the next bytes.
@@ -29,35 +29,35 @@ pub(super) enum Piece {
 
 /// How the reading went.
 #[derive(Debug, Default)]
-pub(super) struct SourceReport {
+pub(crate) struct SourceReport {
     /// True for gzip.
-    pub(super) compressed: bool,
+    pub(crate) compressed: bool,
     /// Gzip members with data.
-    pub(super) members: u64,
+    pub(crate) members: u64,
     /// Bytes of the file that were read.
-    pub(super) bytes_read: u64,
+    pub(crate) bytes_read: u64,
     /// Bytes handed over.
-    pub(super) bytes_out: u64,
+    pub(crate) bytes_out: u64,
     /// Damaged places, the first few.
-    pub(super) damage: Vec<Damage>,
+    pub(crate) damage: Vec<Damage>,
     /// Why the system stopped the reading.
-    pub(super) error: Option<io::Error>,
+    pub(crate) error: Option<io::Error>,
 }
 
 /// A damaged place of a gzip file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Damage {
+pub(crate) struct Damage {
     /// Member, counted from 1.
-    pub(super) member: u64,
+    pub(crate) member: u64,
     /// Byte of the compressed file.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// What is wrong.
-    pub(super) kind: DamageKind,
+    pub(crate) kind: DamageKind,
 }
 
 /// What is wrong with a gzip file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum DamageKind {
+pub(crate) enum DamageKind {
     /// The file ends inside the member.
     Truncated,
     /// The compressed data is invalid.
@@ -69,7 +69,7 @@ pub(super) enum DamageKind {
 }
 
 /// The receiving end: pieces in order, then the report.
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     pieces: Receiver<Piece>,
     recycled: SyncSender<Vec<u8>>,
     thread: JoinHandle<SourceReport>,
@@ -77,7 +77,7 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// Starts reading `reader` on a new thread.
-    pub(super) fn start(reader: impl Read + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn start(reader: impl Read + Send + 'static) -> io::Result<Self> {
         let (sender, pieces) = sync_channel(QUEUE);
         let (recycled, spare) = sync_channel(QUEUE + 2);
         let producer = Producer {
@@ -94,18 +94,18 @@ impl Pieces {
     }
 
     /// The next piece; `None` at the end.
-    pub(super) fn next(&mut self) -> Option<Piece> {
+    pub(crate) fn next(&mut self) -> Option<Piece> {
         self.pieces.recv().ok()
     }
 
     /// Gives a buffer back.
-    pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
+    pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
         // A full queue only means that the buffer is dropped.
         let _ = self.recycled.try_send(buffer);
     }
 
     /// Stops the thread and takes its report.
-    pub(super) fn finish(self) -> SourceReport {
+    pub(crate) fn finish(self) -> SourceReport {
         drop(self.pieces);
         self.thread.join().unwrap_or_else(|_| SourceReport {
             error: Some(io::Error::other("the thread that reads the file stopped unexpectedly")),
