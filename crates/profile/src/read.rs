@@ -6,7 +6,7 @@ use crate::ledger::Ledger;
 use crate::naming::Names;
 use crate::sniff::{Dialect, sniff};
 use crate::tracelens::{self, Report};
-use crate::{atom, csv_inventory, rocprofv3};
+use crate::{atom, csv_inventory, rocprofv3, trace_inventory};
 use kbench_workload::Family;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,28 @@ const MAX_DEPTH: usize = 5;
 const MAX_FILES: usize = 10_000;
 
 /// How to read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ReadOptions {
     /// The user's table of kernel names, asked before the built-in one.
     pub names: Option<PathBuf>,
+    /// Capture trace of the graphs that a PyTorch trace replays, or the folder of them; `None`: the folder `capture_traces` beside the
+    /// trace, when there is one.
+    pub capture: Option<PathBuf>,
+    /// Trace of the same work without graphs.
+    pub eager: Option<PathBuf>,
+    /// The model's Hugging Face `config.json`.
+    pub model: Option<PathBuf>,
+    /// Tensor-parallel ranks of the profiled server; used with `model`.
+    pub tp: u64,
+    /// Expert-parallel ranks of the profiled server; used with `model`.
+    pub ep: u64,
+}
+
+impl Default for ReadOptions {
+    /// One GPU, and nothing beside the profile.
+    fn default() -> Self {
+        Self { names: None, capture: None, eager: None, model: None, tp: 1, ep: 1 }
+    }
 }
 
 /// Reads profiles into an inventory: files of any readable dialect, report folders, rocprofv3 output folders. Several paths are added up; sheets
@@ -63,7 +81,7 @@ pub fn read<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Invent
     let mut ledger = Ledger::new(Names::new(options)?, Source::default());
     let mut own_rows = Vec::new();
     for unit in &units {
-        unit.read(&mut ledger, &mut own_rows)?;
+        unit.read(&mut ledger, &mut own_rows, options)?;
     }
     if units.len() > 1 {
         let text = format!("{} profiles were added up", units.len());
@@ -85,7 +103,7 @@ enum Unit {
 }
 
 impl Unit {
-    fn read(&self, ledger: &mut Ledger, own_rows: &mut Vec<Row>) -> Result<(), ReadError> {
+    fn read(&self, ledger: &mut Ledger, own_rows: &mut Vec<Row>, options: &ReadOptions) -> Result<(), ReadError> {
         match self {
             Unit::Report(report) => tracelens::read(report, ledger),
             Unit::RocprofReport { summary: Some(summary), timeline, .. } => {
@@ -104,6 +122,7 @@ impl Unit {
                     own_rows.extend(csv_inventory::read(path, ledger)?);
                     Ok(())
                 }
+                Dialect::KinetoTrace => trace_inventory::read(path, options, ledger),
                 other => Err(ReadError::NoInventory { path: path.clone(), dialect: *other }),
             },
         }
@@ -160,7 +179,7 @@ fn group_units(parent: &Path, group: &[(PathBuf, Dialect)], is_found: bool) -> R
         let is_single = match dialect {
             // The trace has every launch that the statistics sum up.
             Dialect::KernelStats => !(is_found && has_trace),
-            Dialect::KernelTrace | Dialect::Inventory => true,
+            Dialect::KernelTrace | Dialect::Inventory | Dialect::KinetoTrace => true,
             Dialect::AtomBreakdown | Dialect::AtomLayer | Dialect::AtomModules | Dialect::AtomKernels => true,
             _ => false,
         };

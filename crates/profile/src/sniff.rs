@@ -3,9 +3,10 @@
 use crate::error::ReadError;
 use crate::header::Header;
 use crate::records::Records;
+use crate::trace_head;
 use std::path::Path;
 
-/// The CSV dialects that are told apart.
+/// The dialects that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// TraceLens `unified_perf_summary`: operators with unique arguments, their kernels, and a model's parameters.
@@ -34,6 +35,8 @@ pub enum Dialect {
     KernelStats,
     /// kbench's own inventory.
     Inventory,
+    /// A PyTorch (kineto) trace, plain or gzip.
+    KinetoTrace,
     /// rocprofv3 `counter_collection`.
     CounterCollection,
     /// TraceLens `ops_summary`.
@@ -88,6 +91,7 @@ impl Dialect {
             Dialect::KernelTrace => "rocprofv3 kernel_trace",
             Dialect::KernelStats => "rocprofv3 kernel_stats",
             Dialect::Inventory => "kbench inventory",
+            Dialect::KinetoTrace => "kineto trace",
             Dialect::CounterCollection => "rocprofv3 counter_collection",
             Dialect::OpsSummary => "tracelens ops_summary",
             Dialect::CategorySummary => "tracelens summary by category",
@@ -109,7 +113,8 @@ impl Dialect {
     pub(crate) fn describe(self) -> String {
         let name = self.name();
         let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-        format!("{article} {name} CSV")
+        let kind = if self == Dialect::KinetoTrace { "" } else { " CSV" };
+        format!("{article} {name}{kind}")
     }
 
     /// True when it gives an inventory by itself.
@@ -206,11 +211,7 @@ impl Dialect {
 fn refuse_binary(path: &Path, head: &[u8]) -> Result<(), ReadError> {
     let table = "Give the CSV that the profiler wrote";
     let known: [(&[u8], &str, &str); 9] = [
-        (
-            b"\x1f\x8b",
-            "a gzip file",
-            "Unpack a CSV first (gunzip); PyTorch traces (.json.gz) are not read yet: give a TraceLens report of it",
-        ),
+        (b"\x1f\x8b", "a gzip file", "It holds no PyTorch trace; unpack a CSV first (gunzip)"),
         (b"PK\x03\x04", "a zip archive or an XLSX workbook", "Give CSVs: TraceLens writes them with --output_csvs_dir"),
         (b"SQLite format 3", "an SQLite database (rocpd)", "Convert it to CSV first: rocpd convert -f csv"),
         (b"\x7fELF", "an ELF file", table),
@@ -226,7 +227,7 @@ fn refuse_binary(path: &Path, head: &[u8]) -> Result<(), ReadError> {
     let found = found.or(match text.first() {
         None => Some(("empty", "The profiler wrote nothing: check that it traced kernels and ended properly")),
         Some(b'{' | b'[') => {
-            Some(("JSON", "Traces are not read yet: give a TraceLens report of it, or rocprofv3's CSVs"))
+            Some(("JSON", "It is no PyTorch trace (there are no traceEvents at its start); of rocprofv3 give the CSVs"))
         }
         Some(b'<') => Some(("XML or HTML", table)),
         Some(_) if text.split(|byte| *byte == b'\n').next().is_some_and(|line| line.contains(&0)) => {
@@ -261,6 +262,9 @@ fn hint(header: &Header) -> String {
 /// # Errors
 /// When it cannot be opened, is no CSV text, or has a header that no reader knows.
 pub fn sniff(path: &Path) -> Result<Dialect, ReadError> {
+    if trace_head::of(path).map_err(|source| ReadError::io(path, source))?.is_some() {
+        return Ok(Dialect::KinetoTrace);
+    }
     let mut records = Records::open(path)?;
     refuse_binary(path, records.head()?)?;
     let header = read_header(&mut records)?;
