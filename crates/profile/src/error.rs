@@ -124,6 +124,9 @@ pub enum ReadError {
     /// The user's table of kernel names is wrong.
     #[error(transparent)]
     Names(#[from] crate::names::TableError),
+    /// The model's config, or its split over GPUs, gives no shapes.
+    #[error(transparent)]
+    Model(#[from] crate::model::ModelError),
     /// A PyTorch trace that cannot be read, or has no kernels.
     #[error(transparent)]
     Trace(#[from] crate::kineto::TraceError),

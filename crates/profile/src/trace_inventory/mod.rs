@@ -7,6 +7,9 @@
 mod align;
 mod capture;
 mod capture_files;
+mod eager;
+mod label_model;
+mod places;
 mod run;
 mod shapes;
 mod steps;
@@ -38,6 +41,12 @@ pub(crate) fn read(path: &Path, options: &ReadOptions, ledger: &mut Ledger) -> R
     let mut run = Run::new(&trace, &mut ledger.names, &mut ledger.health, &mut shapes);
     let capture = options.capture.as_deref();
     capture::join(&mut run, capture, path, &mut ledger.names, &mut ledger.health, &mut shapes)?;
+    if let Some(eager) = &options.eager {
+        eager::join(&mut run, eager, &mut ledger.names, &mut ledger.health, &mut shapes)?;
+    }
+    if let Some(model) = &options.model {
+        label_model::join(&mut run, model, options, &mut ledger.names, &mut ledger.health, &mut shapes)?;
+    }
     tell_labels(&run, &mut ledger.health);
     tell_shapeless_replays(&run, &mut ledger.health);
     add_kernels(&run, &shapes, ledger);
