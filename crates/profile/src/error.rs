@@ -34,7 +34,7 @@ pub enum ReadError {
     },
     /// A CSV whose header no reader knows.
     #[error(
-        "{}: no known profile has these columns: {columns}. {hint}kbench reads TraceLens report sheets, ATOM breakdown and layer CSVs, \
+        "{}: no known profile has these columns: {columns}. {hint}kbench reads PyTorch traces, TraceLens report sheets, ATOM breakdown and layer CSVs, \
          rocprofv3 kernel_trace and kernel_stats, and its own inventory (the header `family,dtype,shape,calls` is enough)",
         path.display()
     )]

@@ -5,6 +5,7 @@ use crate::inventory::{Inventory, Row, Severity, Source};
 use crate::ledger::Ledger;
 use crate::naming::Names;
 use crate::sniff::{Dialect, sniff};
+use crate::trace_inventory::RankTraces;
 use crate::tracelens::{self, Report};
 use crate::{atom, csv_inventory, rocprofv3, trace_inventory};
 use kbench_workload::Family;
@@ -99,6 +100,7 @@ pub fn read<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Invent
 enum Unit {
     Report(Report),
     RocprofReport { summary: Option<PathBuf>, details: Option<PathBuf>, timeline: Option<PathBuf> },
+    Traces(RankTraces),
     File(PathBuf, Dialect),
 }
 
@@ -111,6 +113,7 @@ impl Unit {
             }
             Unit::RocprofReport { details: Some(details), .. } => tracelens::rocprof::read_details(details, ledger),
             Unit::RocprofReport { .. } => Ok(()),
+            Unit::Traces(ranks) => trace_inventory::read_ranks(ranks, options, ledger),
             Unit::File(path, dialect) => match dialect {
                 Dialect::AtomBreakdown => atom::read_breakdown(path, ledger),
                 Dialect::AtomLayer => atom::read_layer(path, ledger),
@@ -122,7 +125,7 @@ impl Unit {
                     own_rows.extend(csv_inventory::read(path, ledger)?);
                     Ok(())
                 }
-                Dialect::KinetoTrace => trace_inventory::read(path, options, ledger),
+                Dialect::KinetoTrace => trace_inventory::read(path, options, ledger).map(|_| ()),
                 other => Err(ReadError::NoInventory { path: path.clone(), dialect: *other }),
             },
         }
@@ -140,6 +143,7 @@ impl Unit {
                 .collect(),
             Unit::RocprofReport { summary: Some(summary), .. } => vec![(summary, Dialect::RocprofKernelSummary)],
             Unit::RocprofReport { details, .. } => some(details, Dialect::RocprofKernelDetails).collect(),
+            Unit::Traces(ranks) => vec![(&ranks.first, Dialect::KinetoTrace)],
             Unit::File(path, dialect) => vec![(path, *dialect)],
         }
     }
@@ -197,8 +201,10 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
     paths.sort();
     let mut groups: BTreeMap<PathBuf, Vec<(PathBuf, Dialect)>> = BTreeMap::new();
     let mut others: BTreeMap<String, u64> = BTreeMap::new();
+    let mut traces = Vec::new();
     for path in paths {
         match sniff(&path) {
+            Ok(Dialect::KinetoTrace) => traces.push(path),
             Ok(dialect) => {
                 if !dialect.is_readable() {
                     *others.entry(dialect.describe()).or_default() += 1;
@@ -215,6 +221,13 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
     for (parent, group) in &groups {
         units.extend(group_units(parent, group, true)?);
     }
+    if !traces.is_empty() {
+        others.insert("a kineto trace of a graph's capture".to_owned(), traces.len() as u64);
+    }
+    match RankTraces::of_folder(root, traces) {
+        Ok(ranks) => units.extend(ranks.map(Unit::Traces)),
+        Err(several) => units.extend(several.into_iter().map(|path| Unit::File(path, Dialect::KinetoTrace))),
+    }
     let is_process_file = |unit: &Unit| matches!(unit, Unit::File(_, Dialect::KernelTrace | Dialect::KernelStats));
     // rocprofv3 writes a set of files for each process of one run: only those are parts of one profile. Statistics of other things have the
     // header of kernel_stats and are sorted out by their names.
@@ -230,7 +243,8 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
             let found = match found.is_empty() {
                 true => "The folder holds no files".to_owned(),
                 false => format!(
-                    "Found: {}. Give a TraceLens report folder (--output_csvs_dir) or a rocprofv3 output folder",
+                    "Found: {}. Give a PyTorch trace or the folder of its ranks, a TraceLens report folder (--output_csvs_dir) or a \
+                     rocprofv3 output folder",
                     found.join(", ")
                 ),
             };

@@ -10,6 +10,7 @@ mod capture_files;
 mod eager;
 mod label_model;
 mod places;
+mod ranks;
 mod run;
 mod shapes;
 mod steps;
@@ -21,6 +22,7 @@ use crate::kineto::{self, Trace};
 use crate::ledger::{Launches, Ledger};
 use crate::naming::KernelId;
 use crate::read::ReadOptions;
+pub(crate) use ranks::RankTraces;
 use run::Run;
 use shapes::{ShapeId, Shapes};
 use std::collections::{BTreeMap, HashMap};
@@ -30,8 +32,15 @@ use steps::Purpose;
 /// Most unknown labels that are named in a finding.
 const MAX_LABELS: usize = 5;
 
-/// Reads the trace of one rank into the ledger.
-pub(crate) fn read(path: &Path, options: &ReadOptions, ledger: &mut Ledger) -> Result<(), ReadError> {
+/// Reads the traces of one run: the first rank's into the ledger, the others' to compare.
+pub(crate) fn read_ranks(ranks: &RankTraces, options: &ReadOptions, ledger: &mut Ledger) -> Result<(), ReadError> {
+    let (kernels, ns) = read(&ranks.first, options, ledger)?;
+    ranks.compare(kernels, ns, &mut ledger.health);
+    Ok(())
+}
+
+/// Reads the trace of one rank into the ledger; returns its kernels and their time in ns.
+pub(crate) fn read(path: &Path, options: &ReadOptions, ledger: &mut Ledger) -> Result<(u64, u128), ReadError> {
     let trace = kineto::read(path)?;
     trace.require_kernels()?;
     for finding in &trace.health {
@@ -52,7 +61,7 @@ pub(crate) fn read(path: &Path, options: &ReadOptions, ledger: &mut Ledger) -> R
     add_kernels(&run, &shapes, ledger);
     add_copies(&trace, ledger);
     describe(&run, ledger);
-    Ok(())
+    Ok((trace.kernels.len() as u64, trace.kernel_ns()))
 }
 
 /// What rows tell apart, as far as a trace knows it.
