@@ -41,3 +41,32 @@ impl Model {
         order
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::labels::{Parsed, parse};
+    use crate::model::Serving;
+
+    /// The order and the counts of `step_shapes` are made apart: each expectation must come as often as it counts.
+    #[test]
+    fn every_expectation_comes_as_often_as_it_is_called() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/models");
+        let mut models = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let model = Model::read(&path).unwrap();
+            for label in ["decode[bs=64 tok=64 d=64 sqsq=64 sqsk=65600 sk=65600]", "prefill[bs=1 tok=100 ctx=100]"] {
+                let Parsed::Step(step) = parse(label) else { panic!("{label} is a step") };
+                let expected = model.step_shapes(&step, &Serving::default()).unwrap().expected;
+                let order = model.call_order(&expected);
+                for (index, expected) in expected.iter().enumerate() {
+                    let count = order.iter().filter(|call| **call == index).count() as u64;
+                    assert_eq!(count, expected.calls, "{}: {} of {}", path.display(), expected.role, expected.layers);
+                }
+            }
+            models += 1;
+        }
+        assert!(models >= 10, "{models}");
+    }
+}

@@ -1,11 +1,14 @@
 //! Lining up the kernels of a replay with the launches of its capture.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 /// Largest table of the exact search; beyond it the plain scan stands.
 const MAX_CELLS: usize = 8 << 20;
 
 /// For each of `kernels` the index of the launch that it is a replay of: the longest pairing in order, equal names only. Extras on
 /// either side are left over.
-pub(super) fn in_order<T: PartialEq>(kernels: &[T], launches: &[T]) -> Vec<Option<usize>> {
+pub(super) fn in_order<T: Eq + Hash>(kernels: &[T], launches: &[T]) -> Vec<Option<usize>> {
     let scanned = scan(kernels, launches);
     let is_whole = scanned.iter().all(Option::is_some);
     if is_whole || kernels.len().saturating_add(1).saturating_mul(launches.len() + 1) > MAX_CELLS {
@@ -15,10 +18,15 @@ pub(super) fn in_order<T: PartialEq>(kernels: &[T], launches: &[T]) -> Vec<Optio
 }
 
 /// Each kernel takes the next launch of its name; whole when launches only have extras.
-fn scan<T: PartialEq>(kernels: &[T], launches: &[T]) -> Vec<Option<usize>> {
+fn scan<T: Eq + Hash>(kernels: &[T], launches: &[T]) -> Vec<Option<usize>> {
+    let mut places: HashMap<&T, Vec<usize>> = HashMap::new();
+    for (place, launch) in launches.iter().enumerate() {
+        places.entry(launch).or_default().push(place);
+    }
     let mut from = 0;
     let mut next = |kernel: &T| {
-        let found = from + launches.get(from..)?.iter().position(|launch| launch == kernel)?;
+        let places = places.get(kernel)?;
+        let found = *places.get(places.partition_point(|place| *place < from))?;
         from = found + 1;
         Some(found)
     };

@@ -134,9 +134,11 @@ fn read(candidate: &Candidate, names: &mut Names) -> Result<Loaded, ReadError> {
     let mut graphs: Vec<Graph> = Vec::new();
     for span in &trace.captures {
         let ends = span.end_ns.unwrap_or(i64::MAX);
-        let inside = |launch: &Launch| launch.captured && launch.ts_ns >= span.begin_ns && launch.ts_ns < ends;
-        let launches: Vec<Captured> =
-            kernels.iter().filter(|(launch, _)| inside(launch)).map(|(_, captured)| *captured).collect();
+        // Launches are in order of time.
+        let until = |ns: i64| kernels.partition_point(|(launch, _)| launch.ts_ns < ns);
+        let inside = kernels.get(until(span.begin_ns)..until(ends)).unwrap_or_default();
+        let captured = inside.iter().filter(|(launch, _)| launch.captured);
+        let launches: Vec<Captured> = captured.map(|(_, captured)| *captured).collect();
         if !launches.is_empty() {
             let size = size_at(&trace, span.begin_ns, ends).or(named);
             graphs.push(Graph { size, launches, is_bounded: true });
