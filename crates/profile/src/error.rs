@@ -34,7 +34,7 @@ pub enum ReadError {
     },
     /// A CSV whose header no reader knows.
     #[error(
-        "{}: no known profile has these columns: {columns}. {hint}kbench reads TraceLens report sheets, ATOM breakdown and layer CSVs, \
+        "{}: no known profile has these columns: {columns}. {hint}kbench reads PyTorch traces, TraceLens report sheets, ATOM breakdown and layer CSVs, \
          rocprofv3 kernel_trace and kernel_stats, and its own inventory (the header `family,dtype,shape,calls` is enough)",
         path.display()
     )]
@@ -132,6 +132,12 @@ pub enum ReadError {
     /// The user's table of kernel names is wrong.
     #[error(transparent)]
     Names(#[from] crate::names::TableError),
+    /// The model's config, or its split over GPUs, gives no shapes.
+    #[error(transparent)]
+    Model(#[from] crate::model::ModelError),
+    /// A PyTorch trace that cannot be read, or has no kernels.
+    #[error(transparent)]
+    Trace(#[from] crate::kineto::TraceError),
 }
 
 impl ReadError {

@@ -23,6 +23,8 @@ mod rocpd;
 mod rocprof_json;
 mod rocprofv3;
 mod sniff;
+mod trace_head;
+mod trace_inventory;
 mod tracelens;
 
 pub use csv_inventory::SCHEMA;

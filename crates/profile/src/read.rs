@@ -5,8 +5,9 @@ use crate::inventory::{Inventory, Row, Severity, Source};
 use crate::ledger::Ledger;
 use crate::naming::Names;
 use crate::sniff::{Dialect, sniff};
+use crate::trace_inventory::RankTraces;
 use crate::tracelens::{self, Report};
-use crate::{atom, csv_inventory, rocpd, rocprof_json, rocprofv3};
+use crate::{atom, csv_inventory, rocpd, rocprof_json, rocprofv3, trace_inventory};
 use kbench_workload::Family;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,28 @@ const MAX_DEPTH: usize = 5;
 const MAX_FILES: usize = 10_000;
 
 /// How to read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ReadOptions {
     /// The user's table of kernel names, asked before the built-in one.
     pub names: Option<PathBuf>,
+    /// Capture trace of the graphs that a PyTorch trace replays, or the folder of them; `None`: the folder `capture_traces` beside the
+    /// trace, when there is one.
+    pub capture: Option<PathBuf>,
+    /// Trace of the same work without graphs.
+    pub eager: Option<PathBuf>,
+    /// The model's Hugging Face `config.json`.
+    pub model: Option<PathBuf>,
+    /// Tensor-parallel ranks of the profiled server; used with `model`.
+    pub tp: u64,
+    /// Expert-parallel ranks of the profiled server; used with `model`.
+    pub ep: u64,
+}
+
+impl Default for ReadOptions {
+    /// One GPU, and nothing beside the profile.
+    fn default() -> Self {
+        Self { names: None, capture: None, eager: None, model: None, tp: 1, ep: 1 }
+    }
 }
 
 /// Reads profiles into an inventory: files of any readable dialect, report folders, rocprofv3 output folders. Several paths are added up; sheets
@@ -63,7 +82,7 @@ pub fn read<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Invent
     let mut ledger = Ledger::new(Names::new(options)?, Source::default());
     let mut own_rows = Vec::new();
     for unit in &units {
-        unit.read(&mut ledger, &mut own_rows)?;
+        unit.read(&mut ledger, &mut own_rows, options)?;
     }
     if units.len() > 1 {
         let text = format!("{} profiles were added up", units.len());
@@ -81,11 +100,12 @@ pub fn read<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Invent
 enum Unit {
     Report(Report),
     RocprofReport { summary: Option<PathBuf>, details: Option<PathBuf>, timeline: Option<PathBuf> },
+    Traces(RankTraces),
     File(PathBuf, Dialect),
 }
 
 impl Unit {
-    fn read(&self, ledger: &mut Ledger, own_rows: &mut Vec<Row>) -> Result<(), ReadError> {
+    fn read(&self, ledger: &mut Ledger, own_rows: &mut Vec<Row>, options: &ReadOptions) -> Result<(), ReadError> {
         match self {
             Unit::Report(report) => tracelens::read(report, ledger),
             Unit::RocprofReport { summary: Some(summary), timeline, .. } => {
@@ -93,6 +113,7 @@ impl Unit {
             }
             Unit::RocprofReport { details: Some(details), .. } => tracelens::rocprof::read_details(details, ledger),
             Unit::RocprofReport { .. } => Ok(()),
+            Unit::Traces(ranks) => trace_inventory::read_ranks(ranks, options, ledger),
             Unit::File(path, dialect) => match dialect {
                 Dialect::AtomBreakdown => atom::read_breakdown(path, ledger),
                 Dialect::AtomLayer => atom::read_layer(path, ledger),
@@ -106,6 +127,7 @@ impl Unit {
                     own_rows.extend(csv_inventory::read(path, ledger)?);
                     Ok(())
                 }
+                Dialect::KinetoTrace => trace_inventory::read(path, options, ledger).map(|_| ()),
                 other => Err(ReadError::NoInventory { path: path.clone(), dialect: *other }),
             },
         }
@@ -128,6 +150,7 @@ impl Unit {
                 .collect(),
             Unit::RocprofReport { summary: Some(summary), .. } => vec![(summary, Dialect::RocprofKernelSummary)],
             Unit::RocprofReport { details, .. } => some(details, Dialect::RocprofKernelDetails).collect(),
+            Unit::Traces(ranks) => vec![(&ranks.first, Dialect::KinetoTrace)],
             Unit::File(path, dialect) => vec![(path, *dialect)],
         }
     }
@@ -167,7 +190,8 @@ fn group_units(parent: &Path, group: &[(PathBuf, Dialect)], is_found: bool) -> R
         let is_single = match dialect {
             // The trace has every launch that the statistics sum up.
             Dialect::KernelStats => !(is_found && has_trace),
-            Dialect::KernelTrace | Dialect::RocprofJson | Dialect::Rocpd | Dialect::Inventory => true,
+            Dialect::KernelTrace | Dialect::RocprofJson | Dialect::Rocpd => true,
+            Dialect::Inventory | Dialect::KinetoTrace => true,
             Dialect::AtomBreakdown | Dialect::AtomLayer | Dialect::AtomModules | Dialect::AtomKernels => true,
             _ => false,
         };
@@ -186,8 +210,10 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
     let mut groups: BTreeMap<PathBuf, Vec<(PathBuf, Dialect)>> = BTreeMap::new();
     let mut others: BTreeMap<String, u64> = BTreeMap::new();
     let mut unreadable = None;
+    let mut traces = Vec::new();
     for path in paths {
         match sniff(&path) {
+            Ok(Dialect::KinetoTrace) => traces.push(path),
             Ok(dialect) => {
                 if !dialect.is_readable() {
                     *others.entry(dialect.describe()).or_default() += 1;
@@ -210,6 +236,13 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
         return Err(error);
     }
     let is_process_file = |unit: &Unit| PROCESS_FILES.iter().any(|dialect| unit.is_of(*dialect));
+    if !traces.is_empty() {
+        others.insert("a kineto trace of a graph's capture".to_owned(), traces.len() as u64);
+    }
+    match RankTraces::of_folder(root, traces) {
+        Ok(ranks) => units.extend(ranks.map(Unit::Traces)),
+        Err(several) => units.extend(several.into_iter().map(|path| Unit::File(path, Dialect::KinetoTrace))),
+    }
     // rocprofv3 writes a set of files for each process of one run: only those are parts of one profile. Statistics of other things have the
     // header of kernel_stats and are sorted out by their names.
     if units.len() > 1 && units.iter().all(is_process_file) {
@@ -225,7 +258,8 @@ fn folder(root: &Path) -> Result<Vec<Unit>, ReadError> {
             let found = match found.is_empty() {
                 true => "The folder holds no files".to_owned(),
                 false => format!(
-                    "Found: {}. Give a TraceLens report folder (--output_csvs_dir) or a rocprofv3 output folder",
+                    "Found: {}. Give a PyTorch trace or the folder of its ranks, a TraceLens report folder (--output_csvs_dir) or a \
+                     rocprofv3 output folder",
                     found.join(", ")
                 ),
             };

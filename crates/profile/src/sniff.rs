@@ -3,7 +3,7 @@
 use crate::error::ReadError;
 use crate::header::Header;
 use crate::records::Records;
-use crate::{rocpd, rocprof_json};
+use crate::{rocpd, rocprof_json, trace_head};
 use std::path::Path;
 
 /// The dialects that are told apart.
@@ -39,6 +39,8 @@ pub enum Dialect {
     Rocpd,
     /// kbench's own inventory.
     Inventory,
+    /// A PyTorch (kineto) trace, plain or gzip.
+    KinetoTrace,
     /// rocprofv3 `counter_collection`.
     CounterCollection,
     /// TraceLens `ops_summary`.
@@ -95,6 +97,7 @@ impl Dialect {
             Dialect::RocprofJson => "rocprofv3 JSON",
             Dialect::Rocpd => "rocprofv3 rocpd",
             Dialect::Inventory => "kbench inventory",
+            Dialect::KinetoTrace => "kineto trace",
             Dialect::CounterCollection => "rocprofv3 counter_collection",
             Dialect::OpsSummary => "tracelens ops_summary",
             Dialect::CategorySummary => "tracelens summary by category",
@@ -117,6 +120,7 @@ impl Dialect {
         let name = self.name();
         let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         match self {
+            Dialect::KinetoTrace => format!("{article} {name}"),
             Dialect::RocprofJson => format!("{article} {name} file"),
             Dialect::Rocpd => format!("{article} {name} database"),
             _ => format!("{article} {name} CSV"),
@@ -217,11 +221,7 @@ impl Dialect {
 fn refuse_binary(path: &Path, head: &[u8]) -> Result<(), ReadError> {
     let table = "Give the CSV that the profiler wrote";
     let known: [(&[u8], &str, &str); 9] = [
-        (
-            b"\x1f\x8b",
-            "a gzip file",
-            "Unpack a CSV first (gunzip); PyTorch traces (.json.gz) are not read yet: give a TraceLens report of it",
-        ),
+        (b"\x1f\x8b", "a gzip file", "It holds no PyTorch trace; unpack a CSV first (gunzip)"),
         (b"PK\x03\x04", "a zip archive or an XLSX workbook", "Give CSVs: TraceLens writes them with --output_csvs_dir"),
         (
             b"SQLite format 3",
@@ -241,7 +241,7 @@ fn refuse_binary(path: &Path, head: &[u8]) -> Result<(), ReadError> {
     let found = found.or(match text.first() {
         None => Some(("empty", "The profiler wrote nothing: check that it traced kernels and ended properly")),
         Some(b'{' | b'[') => {
-            Some(("JSON", "Traces are not read yet: give a TraceLens report of it, or rocprofv3's CSVs"))
+            Some(("JSON", "It is no PyTorch trace (there are no traceEvents at its start); of rocprofv3 give the CSVs"))
         }
         Some(b'<') => Some(("XML or HTML", table)),
         Some(_) if text.split(|byte| *byte == b'\n').next().is_some_and(|line| line.contains(&0)) => {
@@ -299,6 +299,9 @@ fn of_rocprof(path: &Path, head: &[u8]) -> Result<Option<Dialect>, ReadError> {
 /// # Errors
 /// When it cannot be opened, is neither CSV text nor an output of rocprofv3, or has a header that no reader knows.
 pub fn sniff(path: &Path) -> Result<Dialect, ReadError> {
+    if trace_head::of(path).map_err(|source| ReadError::io(path, source))?.is_some() {
+        return Ok(Dialect::KinetoTrace);
+    }
     let mut records = Records::open(path)?;
     if let Some(dialect) = of_rocprof(path, records.head()?)? {
         return Ok(dialect);

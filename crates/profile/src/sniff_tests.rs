@@ -81,7 +81,7 @@ fn other_files_are_named() {
         (b"PK\x03\x04", "XLSX"),
         (b"SQLite format 3\0", "SQLite"),
         (b"\x7fELF\x02", "ELF"),
-        (b"  {\"traceEvents\": []}", "JSON"),
+        (b"  {\"spans\": []}", "JSON"),
         (b"\xef\xbb\xbf[1]", "JSON"),
         (b"", "empty"),
         (b"\n \n", "empty"),
@@ -113,5 +113,6 @@ fn unknown_headers_come_with_a_hint() {
 #[test]
 fn marks_and_line_ends_do_not_matter() {
     assert_eq!(sniff_bytes(b"\xef\xbb\xbffamily,shape\r\n").unwrap(), Dialect::Inventory);
+    assert_eq!(sniff_bytes(b" {\"traceEvents\": []}").unwrap(), Dialect::KinetoTrace);
     assert_eq!(sniff_bytes(b"# kbench.inventory/1\n\nfamily,shape\n").unwrap(), Dialect::Inventory);
 }

@@ -191,7 +191,8 @@ fn every_real_file_is_read_or_refused() {
         }
     }
     println!("{read_files} files read, {refused} refused");
-    assert!(read_files >= 20 && refused >= 20);
+    // All 14 traces are read; the 16 files of `what_is_no_inventory_is_refused_by_name` are refused.
+    assert!(read_files >= 34 && refused >= 16);
 }
 
 #[test]

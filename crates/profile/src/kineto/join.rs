@@ -89,11 +89,19 @@ impl Trace {
             let replayed = call.is_some_and(|call| call.kind == LaunchKind::Graph)
                 || kernel.kind == DispatchKind::Task
                 || kernel.graph_node.is_some();
-            let op = if replayed { None } else { ops.of(kernel, call) };
+            let op = if replayed { None } else { ops.of(kernel.external_id, call) };
             Link { op, launch, replayed }
         });
         let links = links.collect();
         Joined { trace: self, links, labels: Labels::new(self) }
+    }
+
+    /// The operator of each launch, whether it ran or was captured into a graph: by External id, outwards by time where
+    /// the innermost has no dims, as for kernels in [`joined`](Self::joined).
+    pub fn launch_ops(&self) -> Vec<Option<(&OpEvent, OpLink)>> {
+        let mut ops = Ops::new(self);
+        let found = |launch: &Launch| ops.of(None, Some(launch)).map(|(op, link)| (&self.ops[op as usize], link));
+        self.launches.iter().map(found).collect()
     }
 }
 
@@ -236,10 +244,9 @@ impl<'t> Ops<'t> {
         Self { trace, by_external_id, by_thread: None, with_dims: HashMap::new() }
     }
 
-    fn of(&mut self, kernel: &KernelEvent, launch: Option<&Launch>) -> Option<(u32, OpLink)> {
+    fn of(&mut self, external_id: Option<NonZeroU64>, launch: Option<&Launch>) -> Option<(u32, OpLink)> {
         let named = |id: Option<NonZeroU64>| id.and_then(|id| self.by_external_id.get(&id).copied());
-        let innermost =
-            named(kernel.external_id).or_else(|| named(launch?.external_id)).or_else(|| self.around(launch?))?;
+        let innermost = named(external_id).or_else(|| named(launch?.external_id)).or_else(|| self.around(launch?))?;
         Some(self.with_dims(innermost))
     }
 

@@ -16,6 +16,7 @@ mod count;
 mod error;
 mod keys;
 mod mlp_layers;
+mod order;
 mod parallel;
 mod quant;
 mod shapes;

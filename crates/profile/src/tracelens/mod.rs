@@ -21,7 +21,7 @@ use crate::naming::{KernelId, is_transfer};
 use crate::records::Records;
 use crate::sniff::{Dialect, read_header};
 use kbench_workload::Family;
-use ops::{Found, OpRow, ParamsByRow};
+use ops::{Found, OpRow, ParamsByRow, is_carrier};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -116,36 +116,17 @@ fn place_all(sheet: &Sheet, ledger: &mut Ledger, is_alone: bool, takes: impl Fn(
     }
 }
 
-/// Adds the kernels of an operator row that this sheet is taken for. The shape of a family goes to the kernels of that family, companions
-/// (a memset before, a reduction behind) get none; without one of that family, to the only kernel, or the only one of which the name says nothing.
+/// Adds the kernels of an operator row that this sheet is taken for.
 fn place(row: &OpRow, file: &str, ledger: &mut Ledger, takes: impl Fn(KernelId) -> bool) {
     let op = operator(row);
-    let kernels: Vec<(KernelId, Family)> = row
-        .kernels
-        .iter()
-        .map(|kernel| {
-            let id = ledger.names.intern(&kernel.name);
-            (id, ledger.names.class(id, Some(op)).0)
-        })
-        .collect();
-    let is_carrier = |index: usize| match &row.found {
-        Found::Nothing => false,
-        Found::Arguments(_) => true,
-        Found::Family(family, _) => {
-            let count_of = |wanted: Family| kernels.iter().filter(|(_, found)| *found == wanted).count();
-            match (count_of(*family), count_of(Family::Other)) {
-                (0, 1) => kernels[index].1 == Family::Other,
-                (0, _) => kernels.len() == 1,
-                _ => kernels[index].1 == *family,
-            }
-        }
-    };
+    let kernels: Vec<KernelId> = row.kernels.iter().map(|kernel| ledger.names.intern(&kernel.name)).collect();
+    let families: Vec<Family> = kernels.iter().map(|kernel| ledger.names.class(*kernel, Some(op)).0).collect();
     for (index, kernel) in row.kernels.iter().enumerate() {
-        let id = kernels[index].0;
+        let id = kernels[index];
         if !takes(id) {
             continue;
         }
-        let (family, shape) = match (&row.found, is_carrier(index)) {
+        let (family, shape) = match (&row.found, is_carrier(&row.found, &families, index)) {
             (Found::Family(family, shape), true) => (Some(*family), Some(shape)),
             (Found::Arguments(shape), true) => (None, Some(shape)),
             _ => (None, None),

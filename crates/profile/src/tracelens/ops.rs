@@ -177,7 +177,7 @@ fn derived(
 }
 
 /// What the call says about shapes.
-fn find(call: OpCall) -> Result<Found, String> {
+pub(crate) fn find(call: OpCall) -> Result<Found, String> {
     match kbench_workload::recover(&call) {
         Some(Ok(recovered)) => Ok(Found::Family(
             recovered.family,
@@ -193,6 +193,24 @@ fn find(call: OpCall) -> Result<Found, String> {
             Some(shape) => Found::Arguments(shape),
             None => Found::Nothing,
         }),
+    }
+}
+
+/// True when kernel `index` of a call's kernels takes the shape that was found. The shape of a family goes to the kernels of that family,
+/// companions (a memset before, a reduction behind) get none; without one of that family, to the only kernel, or the only one of which the
+/// name says nothing. A generic shape goes to all.
+pub(crate) fn is_carrier(found: &Found, families: &[Family], index: usize) -> bool {
+    match found {
+        Found::Nothing => false,
+        Found::Arguments(_) => true,
+        Found::Family(family, _) => {
+            let count_of = |wanted: Family| families.iter().filter(|found| **found == wanted).count();
+            match (count_of(*family), count_of(Family::Other)) {
+                (0, 1) => families[index] == Family::Other,
+                (0, _) => families.len() == 1,
+                _ => families[index] == *family,
+            }
+        }
     }
 }
 
