@@ -268,3 +268,7 @@ fn merge_equal(cases: Vec<Planned>) -> Vec<Planned> {
     }
     merged
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

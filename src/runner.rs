@@ -228,3 +228,7 @@ fn judge(mut result: CaseResult, measured: &Measurement, floor: Option<&Floor>) 
     result.status = Status::Ok;
     result
 }
+
+#[cfg(test)]
+#[path = "runner_tests.rs"]
+mod tests;

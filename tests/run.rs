@@ -181,3 +181,35 @@ fn report_folder_holds_all_three_forms() {
         assert!(bench.read(&format!("out/report/{name}")).contains("rmsnorm"), "{name}");
     }
 }
+
+#[test]
+fn an_interrupt_writes_what_was_measured() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+    let bench = Bench::new();
+    let rows: String = (1..400).map(|rows| format!("rmsnorm,bf16,rows={rows} hidden=64,1\n")).collect();
+    bench.file("many.csv", &format!("family,dtype,shape,calls\n{rows}"));
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("kbench"))
+        .args(["--shapes", "many.csv", "--device", "host", "--time-budget", "600s", "-o", "run.json"])
+        .current_dir(bench.dir.path())
+        .env("XDG_CACHE_HOME", bench.dir.path())
+        .env("XDG_STATE_HOME", bench.dir.path().join("state"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let output = bench.dir.path().join("run.json");
+    let begin = Instant::now();
+    while !output.exists() && begin.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    let document: Value = serde_json::from_str(&bench.read("run.json")).unwrap();
+    assert_schema(&document);
+    assert_eq!(document["interrupted"], true);
+    let cases = document["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 399, "those that had no turn are there with their reason");
+    assert_eq!(cases[0]["status"], "ok");
+    assert_eq!(cases[398]["status"], "skipped");
+}

@@ -4,7 +4,7 @@ use crate::device::DeviceSpec;
 use crate::measure::Cache;
 use crate::report::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kbench_profile::Phase;
+use kbench_profile::{Phase, ReadOptions};
 use kbench_workload::{Family, Fp8Flavor};
 use regex::Regex;
 use std::path::PathBuf;
@@ -14,6 +14,8 @@ const EXAMPLES: &str = "\
 Examples:
   kbench --shapes examples/gptoss20b_decode.csv            replay an inventory, print a table
   kbench --shapes tracelens_report/ --top 10 -o run.json   the ten heaviest cases of a TraceLens report
+  kbench --shapes rank_0.pt.trace.json.gz --model config.json --tp 8
+                                                           a PyTorch trace, shapes from step labels and model
   kbench --shapes kernels.csv --family gemm --cache both   only GEMMs, cold and warm
   kbench --shapes kernels.csv --dry-run --explain          what would run, with every formula
   kbench inventory tracelens_report/ -o inventory.csv      a profile as kbench's own CSV
@@ -64,11 +66,40 @@ Examples:
 }
 
 /// How profiles are read.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug)]
 pub struct ReadArgs {
     /// A table of kernel names that goes before the built-in one (docs/names.md)
     #[arg(long, value_name = "FILE")]
     pub names: Option<PathBuf>,
+    /// Capture trace (or the folder of them) of the graphs that a PyTorch trace replays; by default `capture_traces/`
+    /// beside the trace, when there is one
+    #[arg(long, value_name = "FILE|DIR")]
+    pub capture: Option<PathBuf>,
+    /// Trace of the same work without graphs, to take shapes from
+    #[arg(long, value_name = "TRACE")]
+    pub eager: Option<PathBuf>,
+    /// The model's Hugging Face config.json, to take shapes from together with the step labels of a trace
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    /// Tensor-parallel ranks of the profiled server
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "model", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub tp: u64,
+    /// Expert-parallel ranks of the profiled server
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "model", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub ep: u64,
+}
+
+impl From<&ReadArgs> for ReadOptions {
+    fn from(args: &ReadArgs) -> Self {
+        Self {
+            names: args.names.clone(),
+            capture: args.capture.clone(),
+            eager: args.eager.clone(),
+            model: args.model.clone(),
+            tp: args.tp,
+            ep: args.ep,
+        }
+    }
 }
 
 /// Arguments of `run`.

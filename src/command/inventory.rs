@@ -10,8 +10,7 @@ use std::path::PathBuf;
 
 /// Reads profiles with the options of the command line.
 pub(crate) fn read(paths: &[PathBuf], args: &ReadArgs) -> Result<Inventory, Failure> {
-    let options = ReadOptions { names: args.names.clone() };
-    kbench_profile::read(paths, &options).or_usage()
+    kbench_profile::read(paths, &ReadOptions::from(args)).or_usage()
 }
 
 /// Reads and prints or writes.
