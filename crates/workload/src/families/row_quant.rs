@@ -12,7 +12,7 @@ const QUANTISED: &[Dtype] = &[Dtype::Fp8E4m3fn, Dtype::Fp8E4m3fnuz, Dtype::Fp8E5
 pub enum RowQuant {
     /// Not quantised.
     None,
-    /// One scale a row: f32 [rows].
+    /// One scale a row: f32 \[rows\].
     PerToken,
     /// One scale for each run of this many elements of a row: f32 [rows, hidden / group].
     Group(u64),

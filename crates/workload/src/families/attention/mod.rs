@@ -1,7 +1,7 @@
 //! What the attention families share: which key a query sees and how many such pairs there are ([`Mask`]), and softmax
-//! attention over rows that a family knows how to load ([`reference`], [`naive`]).
+//! attention over rows that a family knows how to load (`reference`, `naive`).
 //!
-//! out[q] = Σ_k softmax_k(scale · q·k) · v[k] over the keys that the query sees, with scale 1/√d_qk. A query that sees no
+//! out\[q\] = Σ_k softmax_k(scale · q·k) · v\[k\] over the keys that the query sees, with scale 1/√d_qk. A query that sees no
 //! key gives zeros, as flash-attention kernels do.
 
 pub(crate) mod call;

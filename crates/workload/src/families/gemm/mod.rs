@@ -4,15 +4,15 @@
 //! `trans_b=false` stores b as [k, n], `trans_a=true` stores a as [k, m]; both are for unscaled operands. With `batch` > 1 every
 //! tensor but the bias has a leading batch dimension.
 //!
-//! Keys: `batch`, `m`, `n`, `k`, `bias=false|true|full` (`true`: [n], `full`: [m, n], as `addmm` with a matrix),
+//! Keys: `batch`, `m`, `n`, `k`, `bias=false|true|full` (`true`: \[n\], `full`: [m, n], as `addmm` with a matrix),
 //! `quant=none|per_tensor|per_token|block128|mx32`, `trans_a`, `trans_b`. Dtype roles: `a`, `b`, `out`, `bias`.
 //!
 //! An operand of 8 bits or fewer has scales, one of 16 or 32 bits has none:
 //!
 //! | quant | a_scale | b_scale | operands |
 //! |---|---|---|---|
-//! | `per_tensor` | f32 [1] | f32 [1] | fp8, i8 |
-//! | `per_token` | f32 [m] | f32 [n] | fp8, i8 |
+//! | `per_tensor` | f32 \[1\] | f32 \[1\] | fp8, i8 |
+//! | `per_token` | f32 \[m\] | f32 \[n\] | fp8, i8 |
 //! | `block128` | f32 [m, ⌈k/128⌉] | f32 [⌈n/128⌉, ⌈k/128⌉] | fp8 |
 //! | `mx32` | e8m0 [m, k/32] | e8m0 [n, k/32] | fp8, fp4 |
 //!
@@ -52,7 +52,7 @@ const OPERANDS: &[Dtype] = &[
 pub enum Bias {
     /// Nothing.
     None,
-    /// [n], the same for every row and batch.
+    /// \[n\], the same for every row and batch.
     Row(Dtype),
     /// [m, n], with the batch dimension.
     Full(Dtype),
