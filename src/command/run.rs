@@ -63,7 +63,8 @@ pub fn run(args: &RunArgs) -> Outcome {
     let sinks = Sinks::new(args, format)?;
     let document = replay(args, &mut device, &plan, &peaks, document, &sinks)?;
     sinks.finish(&document)?;
-    Ok(exit_of(&document))
+    let statuses: Vec<Status> = document.cases.iter().map(|case| case.status).collect();
+    Ok(exit_of(document.interrupted, &statuses))
 }
 
 fn selection(args: &RunArgs) -> Selection {
@@ -259,13 +260,12 @@ fn whole(out: &mut dyn Write, document: &RunDocument, format: Format) -> io::Res
     }
 }
 
-/// The exit code that a run's worst case asks for.
-fn exit_of(document: &RunDocument) -> Exit {
-    let any = |status| document.cases.iter().any(|case| case.status == status);
+/// The exit code that a run's worst case asks for: a wrong result says more than a failed launch.
+fn exit_of(interrupted: bool, statuses: &[Status]) -> Exit {
     match () {
-        () if document.interrupted => Exit::Interrupted,
-        () if any(Status::Wrong) => Exit::Wrong,
-        () if any(Status::Failed) || any(Status::Hung) => Exit::Device,
+        () if interrupted => Exit::Interrupted,
+        () if statuses.contains(&Status::Wrong) => Exit::Wrong,
+        () if statuses.contains(&Status::Failed) || statuses.contains(&Status::Hung) => Exit::Device,
         () => Exit::Ok,
     }
 }
@@ -311,4 +311,24 @@ fn explain_case(out: &mut dyn Write, case: &Planned) -> io::Result<()> {
         writeln!(out, "         assumed: {sentence}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_case_decides_the_exit_code() {
+        use Status::{Failed, Hung, Ok, Skipped, Wrong};
+        for (interrupted, statuses, code) in [
+            (false, vec![Ok, Skipped], 0),
+            (false, vec![], 0),
+            (false, vec![Ok, Failed], 5),
+            (false, vec![Hung, Ok], 5),
+            (false, vec![Failed, Wrong, Hung], 4),
+            (true, vec![Ok, Wrong], 130),
+        ] {
+            assert_eq!(exit_of(interrupted, &statuses).code(), code, "{interrupted} {statuses:?}");
+        }
+    }
 }
