@@ -141,3 +141,36 @@ fn label_and_model_give_shapes_to_a_decode_step() {
     ];
     assert_eq!(found, expected.map(|(shape, calls)| (shape.to_owned(), calls)));
 }
+
+/// Two ways to one answer: what label and model give must be what the capture's operators say, kernel by kernel.
+#[test]
+fn label_and_model_agree_with_the_capture() {
+    let Some(folder) = traces("label_and_model_agree_with_the_capture") else { return };
+    let file = "mi300_graph_sglang_qwen3_8b_decode_bs32.json.gz";
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/models/qwen3-8b.json");
+    let capture = folder.join("mi300_capture_sglang_qwen3_8b_bs32.json.gz");
+    let captured = inventory(&folder, file, &ReadOptions { capture: Some(capture), ..options() });
+    let modelled = inventory(&folder, file, &ReadOptions { model: Some(model), ..options() });
+    show(file, &modelled);
+    let sizes = |inventory: &Inventory, family: Family, keys: &[&str]| {
+        let mut found = Vec::new();
+        for row in inventory.rows.iter().filter(|row| row.family == family) {
+            for used in &row.shapes {
+                let sizes: Vec<u64> = keys.iter().map(|key| used.shape.int(key).unwrap().unwrap()).collect();
+                found.push((row.kernel.clone(), sizes, used.calls));
+            }
+        }
+        found.sort();
+        found
+    };
+    for (family, keys, kinds) in [
+        (Family::Gemm, &["m", "n", "k"][..], 5),
+        (Family::Rmsnorm, &["rows", "hidden"], 4),
+        (Family::Activation, &["rows", "hidden"], 1),
+    ] {
+        let found = sizes(&modelled, family, keys);
+        assert_eq!(found, sizes(&captured, family, keys), "{family}");
+        assert_eq!(found.len(), kinds, "{family}: {found:?}");
+    }
+    assert!(modelled.coverage().by_provenance["label+model"] > 0.9, "{:?}", modelled.coverage());
+}
