@@ -213,3 +213,20 @@ fn an_interrupt_writes_what_was_measured() {
     assert_eq!(cases[0]["status"], "ok");
     assert_eq!(cases[398]["status"], "skipped");
 }
+
+#[test]
+fn every_example_gives_cases() {
+    let bench = Bench::new();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let mut examples = 0;
+    for example in std::fs::read_dir(folder).unwrap().flatten() {
+        let output = bench.kbench().arg("--shapes").arg(example.path()).arg("--dry-run").assert().success();
+        let stdout = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+        let (unusable, cases): (Vec<&str>, Vec<&str>) =
+            stdout.lines().filter(|line| !line.contains("no workload")).partition(|line| line.contains("skipped"));
+        assert!(cases.len() >= 8, "{}:\n{stdout}", example.path().display());
+        assert!(unusable.iter().all(|line| line.contains("does not tell the shape")), "{unusable:?}");
+        examples += 1;
+    }
+    assert_eq!(examples, 2);
+}
