@@ -8,6 +8,7 @@ mod prepared;
 use super::{Device, DeviceError, DeviceInfo, Kind, Peaks, Prepared};
 use crate::measure::Cache;
 use kbench_workload::{Fp8Flavor, Workload};
+use std::io;
 use std::path::PathBuf;
 
 /// The host device.
@@ -40,11 +41,16 @@ impl Host {
     /// When the result cannot be kept.
     pub fn measure_peaks(&mut self) -> Result<Peaks, DeviceError> {
         let peaks = peaks::measure(&self.info);
-        if let Some(dir) = &self.cache_dir {
-            peaks::keep(dir, &self.info, &self.cpu.kernel, &peaks)
-                .map_err(|error| DeviceError::Failed(format!("the measured peaks could not be kept: {error}")))?;
-        }
+        self.keep(&peaks)
+            .map_err(|error| DeviceError::Failed(format!("the measured peaks could not be kept: {error}")))?;
         Ok(peaks)
+    }
+
+    fn keep(&self, peaks: &Peaks) -> io::Result<()> {
+        match &self.cache_dir {
+            Some(dir) => peaks::keep(dir, &self.info, &self.cpu.kernel, peaks),
+            None => Ok(()),
+        }
     }
 }
 
@@ -59,11 +65,12 @@ impl Device for Host {
 
     fn peaks(&mut self) -> Result<Peaks, DeviceError> {
         let kept = self.cache_dir.as_ref().and_then(|dir| peaks::kept(dir, &self.info, &self.cpu.kernel));
-        match kept {
-            Some(peaks) => Ok(peaks),
+        Ok(kept.unwrap_or_else(|| {
+            let peaks = peaks::measure(&self.info);
             // A cache folder that cannot be written costs a few seconds next time, not this run.
-            None => Ok(self.measure_peaks().unwrap_or_else(|_| peaks::measure(&self.info))),
-        }
+            let _ = self.keep(&peaks);
+            peaks
+        }))
     }
 
     fn available_bytes(&self) -> u64 {
