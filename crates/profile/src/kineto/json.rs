@@ -12,6 +12,32 @@ fn is_gap(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',')
 }
 
+/// Where in a container or string a scanner stands that gets its text in chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Walk {
+    pub(crate) depth: u32,
+    pub(crate) in_string: bool,
+    /// The next chunk begins with a character behind a backslash.
+    pub(crate) escaped: bool,
+}
+
+impl Walk {
+    /// The index after the quote that closes the string the scanner is in; `None` when it goes on in the next chunk.
+    pub(crate) fn string_end(&mut self, chunk: &[u8], mut at: usize) -> Option<usize> {
+        if std::mem::take(&mut self.escaped) {
+            at += 1;
+        }
+        loop {
+            let found = at + memchr::memchr2(b'"', b'\\', chunk.get(at..)?)?;
+            if chunk[found] == b'"' {
+                return Some(found + 1);
+            }
+            at = found + 2;
+            self.escaped = at > chunk.len();
+        }
+    }
+}
+
 /// The index of the first byte at or after `at` that is no white space or comma.
 pub(crate) fn skip_gap(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(|byte| is_gap(*byte)) {

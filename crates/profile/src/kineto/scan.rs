@@ -5,7 +5,7 @@
 //! strings, missing and doubled commas, a missing end. Where an event cannot end (an odd quote in a name, a damaged
 //! stretch of the file) it looks for the next start of an event and goes on there.
 
-use super::json;
+use super::json::{self, Walk};
 
 /// An event larger than this is skipped and counted.
 pub(super) const MAX_EVENT: usize = 16 << 20;
@@ -76,14 +76,6 @@ enum State {
     Lost,
     /// After the top-level value.
     Done,
-}
-
-/// Where in an object or string the scanner stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Walk {
-    depth: u32,
-    in_string: bool,
-    escaped: bool,
 }
 
 /// The scanner. Feed it with [`push`](Self::push), close with [`finish`](Self::finish).
@@ -229,7 +221,7 @@ impl Scanner {
     }
 
     fn top_key(&mut self, chunk: &[u8], at: usize) -> usize {
-        let end = self.string_end(chunk, at);
+        let end = self.walk.string_end(chunk, at);
         let closed = end.is_some();
         let end = end.unwrap_or(chunk.len());
         self.keep(&chunk[at..end - usize::from(closed)], MAX_METADATA);
@@ -292,7 +284,7 @@ impl Scanner {
     }
 
     fn stray_string(&mut self, chunk: &[u8], at: usize) -> usize {
-        match self.string_end(chunk, at) {
+        match self.walk.string_end(chunk, at) {
             Some(end) => {
                 self.state = State::Events;
                 end
@@ -397,26 +389,11 @@ impl Scanner {
         }
     }
 
-    /// The index after the quote that closes the string the scanner is in.
-    fn string_end(&mut self, chunk: &[u8], mut at: usize) -> Option<usize> {
-        if std::mem::take(&mut self.walk.escaped) {
-            at += 1;
-        }
-        loop {
-            let found = at + memchr::memchr2(b'"', b'\\', chunk.get(at..)?)?;
-            if chunk[found] == b'"' {
-                return Some(found + 1);
-            }
-            at = found + 2;
-            self.walk.escaped = at > chunk.len();
-        }
-    }
-
     /// The index after the brace that closes the current event. Only braces count: a missing bracket costs nothing.
     fn event_end(&mut self, chunk: &[u8], mut at: usize) -> Option<usize> {
         loop {
             if self.walk.in_string {
-                at = self.string_end(chunk, at)?;
+                at = self.walk.string_end(chunk, at)?;
                 self.walk.in_string = false;
             }
             at += memchr::memchr3(b'"', b'{', b'}', chunk.get(at..)?)?;
@@ -438,7 +415,7 @@ impl Scanner {
     fn value_end(&mut self, chunk: &[u8], mut at: usize) -> Option<usize> {
         loop {
             if self.walk.in_string {
-                at = self.string_end(chunk, at)?;
+                at = self.walk.string_end(chunk, at)?;
                 self.walk.in_string = false;
             }
             match chunk.get(at)? {

@@ -4,6 +4,8 @@
 //! counted dispatches are walked element by element, wherever they stand in it; every other value is stepped over unread. What the JSON standard
 //! forbids (control characters, missing commas, a missing end) does no harm.
 
+use crate::kineto::json::Walk;
+
 /// An element larger than this is skipped and counted. Dispatches take some 600 bytes, symbols with long names some 100 KB.
 pub(super) const MAX_ELEMENT: usize = 4 << 20;
 /// A dispatch that has grown to this size never ended: the scanner looks for the start of another one.
@@ -84,14 +86,6 @@ enum Mode {
     Skip(u8, u8),
     /// Looking for the next start of a dispatch after damage.
     Lost,
-}
-
-/// Where in a container or string the scanner stands.
-#[derive(Clone, Copy, Debug, Default)]
-struct Walk {
-    depth: u32,
-    in_string: bool,
-    escaped: bool,
 }
 
 /// The scanner. Feed it with [`push`](Self::push), close with [`finish`](Self::finish).
@@ -230,7 +224,7 @@ impl Scanner {
     }
 
     fn key(&mut self, chunk: &[u8], at: usize) -> usize {
-        let end = self.string_end(chunk, at);
+        let end = self.walk.string_end(chunk, at);
         let inner = &chunk[at..end.map_or(chunk.len(), |end| end - 1)];
         self.key.extend_from_slice(&inner[..inner.len().min(MAX_KEY - self.key.len())]);
         if end.is_some() {
@@ -283,7 +277,7 @@ impl Scanner {
     }
 
     fn text(&mut self, chunk: &[u8], at: usize) -> usize {
-        match self.string_end(chunk, at) {
+        match self.walk.string_end(chunk, at) {
             Some(end) => {
                 self.mode = Mode::Between;
                 end
@@ -376,27 +370,12 @@ impl Scanner {
         self.mode = Mode::Between;
     }
 
-    /// The index after the quote that closes the string the scanner is in.
-    fn string_end(&mut self, chunk: &[u8], mut at: usize) -> Option<usize> {
-        if std::mem::take(&mut self.walk.escaped) {
-            at += 1;
-        }
-        loop {
-            let found = at + memchr::memchr2(b'"', b'\\', chunk.get(at..)?)?;
-            if chunk[found] == b'"' {
-                return Some(found + 1);
-            }
-            at = found + 2;
-            self.walk.escaped = at > chunk.len();
-        }
-    }
-
     /// The index after the bracket that closes the current container. Only its own kind of bracket counts: a missing one of the other costs
     /// nothing.
     fn container_end(&mut self, open: u8, close: u8, chunk: &[u8], mut at: usize) -> Option<usize> {
         loop {
             if self.walk.in_string {
-                at = self.string_end(chunk, at)?;
+                at = self.walk.string_end(chunk, at)?;
                 self.walk.in_string = false;
             }
             at += memchr::memchr3(b'"', open, close, chunk.get(at..)?)?;
