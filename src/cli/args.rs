@@ -4,7 +4,7 @@ use crate::device::DeviceSpec;
 use crate::measure::Cache;
 use crate::report::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kbench_profile::{Phase, ReadOptions};
+use kbench_profile::{Phase, ReadOptions, StepRange};
 use kbench_workload::{Family, Fp8Flavor};
 use regex::Regex;
 use std::path::PathBuf;
@@ -56,7 +56,10 @@ pub enum Command {
 Examples:
   kbench inventory tracelens_report/                  kernels, shapes, coverage and health as a table
   kbench inventory conc16_layer.csv --format json     the same as a document
-  kbench inventory kernel_trace.csv -o inventory.csv  kbench's own CSV, accepted by --shapes")]
+  kbench inventory kernel_trace.csv -o inventory.csv  kbench's own CSV, accepted by --shapes
+  kbench inventory trace.json.gz --steps              forward passes: times, tokens, attention work
+  kbench inventory trace.json.gz --phase decode -o PROFILE.md
+                                                      where the time of decoding goes, as a summary")]
     Inventory(InventoryArgs),
     /// Measure this device's peaks and keep them
     Peaks(PeaksArgs),
@@ -87,6 +90,10 @@ pub struct ReadArgs {
     /// Expert-parallel ranks of the profiled server
     #[arg(long, default_value_t = 1, value_name = "N", requires = "model", value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub ep: u64,
+    /// Only the kernels of this step of a PyTorch trace, or of a range of steps with both ends (2..5);
+    /// `kbench inventory --steps` lists them
+    #[arg(long, value_name = "N|A..B")]
+    pub step: Option<StepRange>,
 }
 
 impl From<&ReadArgs> for ReadOptions {
@@ -98,6 +105,7 @@ impl From<&ReadArgs> for ReadOptions {
             model: args.model.clone(),
             tp: args.tp,
             ep: args.ep,
+            steps: args.step,
         }
     }
 }
@@ -213,7 +221,13 @@ pub struct InventoryArgs {
     /// Write to a file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Rows of the table; the other formats always hold everything
+    /// List the steps (forward passes) of a PyTorch trace instead of its kernels
+    #[arg(long)]
+    pub steps: bool,
+    /// Only kernels (or steps) of this phase: prefill, decode, mixed or unknown
+    #[arg(long, value_name = "PHASE")]
+    pub phase: Option<Phase>,
+    /// Most rows of the table and of the Markdown summary; CSV and JSON always hold everything
     #[arg(long, default_value_t = 40, value_name = "N")]
     pub top: usize,
     /// How profiles are read.

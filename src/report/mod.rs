@@ -4,6 +4,7 @@ pub mod brief;
 pub mod csv;
 pub mod document;
 pub mod markdown;
+pub mod profile;
 pub mod table;
 pub mod units;
 

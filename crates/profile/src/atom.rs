@@ -43,16 +43,10 @@ fn add(ledger: &mut Ledger, file: &str, line: &Line<'_>) {
         return;
     }
     ledger.add(&Launches {
-        kernel,
-        op: None,
-        family: None,
         phase: line.phase,
         position: line.position,
-        calls: line.calls,
-        total_ns: line.total_ns,
-        shape: None,
-        file,
         line: line.line,
+        ..Launches::of_name(kernel, line.calls, line.total_ns, file)
     });
 }
 

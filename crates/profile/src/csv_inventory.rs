@@ -82,6 +82,7 @@ impl Inventory {
         serde_json::json!({
             "schema": SCHEMA,
             "source": self.source,
+            "window": self.window,
             "kernel_ns": u64::try_from(self.total_ns()).unwrap_or(u64::MAX),
             "coverage": self.coverage(),
             "health": self.health,

@@ -156,8 +156,14 @@ fn inventories() -> impl Strategy<Value = Inventory> {
     let source = (any::<Vec<String>>(), ".+", prop::option::of(any::<u64>()), any::<String>()).prop_map(
         |(paths, dialect, steps, hint)| Source { paths, dialect, steps, hints: [("batch".to_owned(), hint)].into() },
     );
-    (source, prop::collection::btree_map(any::<String>(), finding, 0..3), prop::collection::vec(rows(), 1..6))
-        .prop_map(|(source, health, rows)| Inventory { source, health: health.into_values().collect(), rows })
+    (source, prop::collection::btree_map(any::<String>(), finding, 0..3), prop::collection::vec(rows(), 1..6)).prop_map(
+        |(source, health, rows)| Inventory {
+            source,
+            health: health.into_values().collect(),
+            rows,
+            ..Inventory::default()
+        },
+    )
 }
 
 proptest! {

@@ -4,7 +4,7 @@
 //! kernels, never with the dispatches.
 
 use crate::health::Issue;
-use crate::inventory::{Phase, Severity};
+use crate::inventory::Severity;
 use crate::ledger::{Launches, Ledger};
 use crate::naming::KernelId;
 use crate::rocprofv3::tell_truncated;
@@ -138,18 +138,7 @@ impl Process {
                     ledger.names.intern(&format!("(unnamed kernel {number} of {process})"))
                 }
             };
-            ledger.add(&Launches {
-                kernel,
-                op: None,
-                family: None,
-                phase: Phase::Unknown,
-                position: None,
-                calls: total.calls,
-                total_ns: total.ns,
-                shape: None,
-                file: place,
-                line: 0,
-            });
+            ledger.add(&Launches::of_name(kernel, total.calls, total.ns, place));
         }
         if unnamed.calls > 0 {
             let text = format!(

@@ -1,6 +1,7 @@
 //! Why a file gives no inventory.
 
 use crate::sniff::Dialect;
+use crate::timeline::StepRange;
 use std::path::PathBuf;
 
 /// A profile that cannot be read. The text is one paragraph: what, where, what to do.
@@ -129,6 +130,16 @@ pub enum ReadError {
         /// The files and what each is.
         files: String,
     },
+    /// Steps were asked for that the profile does not have.
+    #[error("{}: there is no step {steps}: {}", path.display(), steps_there(*count))]
+    NoSuchStep {
+        /// The profile.
+        path: PathBuf,
+        /// The steps asked for.
+        steps: StepRange,
+        /// How many steps it has.
+        count: u64,
+    },
     /// The user's table of kernel names is wrong.
     #[error(transparent)]
     Names(#[from] crate::names::TableError),
@@ -138,6 +149,14 @@ pub enum ReadError {
     /// A PyTorch trace that cannot be read, or has no kernels.
     #[error(transparent)]
     Trace(#[from] crate::kineto::TraceError),
+}
+
+fn steps_there(count: u64) -> String {
+    match count {
+        0 => "no label in it tells of steps. Only PyTorch traces of a serving engine that labels its forward passes have steps".to_owned(),
+        1 => "it has one, step 0 (`kbench inventory --steps` shows it)".to_owned(),
+        _ => format!("it has {count}, from 0 to {} (`kbench inventory --steps` lists them)", count - 1),
+    }
 }
 
 impl ReadError {

@@ -1,6 +1,7 @@
 //! What a profile holds: kernels, their time, their shapes, and how each shape became known.
 
 use crate::naming::TRANSFER_CATEGORY;
+use crate::timeline::{StepSummary, Window};
 use kbench_workload::{Dtypes, Family, ShapeMap};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -227,6 +228,12 @@ pub struct Inventory {
     pub health: Vec<Finding>,
     /// Kernels, longest total time first.
     pub rows: Vec<Row>,
+    /// The stretch of time that it covers, when the source is a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+    /// Forward passes of a trace in order; empty when the source tells of none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepSummary>,
 }
 
 impl Inventory {
@@ -238,6 +245,24 @@ impl Inventory {
     /// Time of memory transfers, ns.
     pub fn transfer_ns(&self) -> u128 {
         self.rows.iter().filter(|row| row.is_transfer()).map(|row| u128::from(row.total_ns)).sum()
+    }
+
+    /// Keeps the rows and steps of one phase; shares are then shares of that phase's kernel time. Returns the share that it had before.
+    pub fn retain_phase(&mut self, phase: Phase) -> f64 {
+        let before = self.total_ns();
+        self.rows.retain(|row| row.phase == phase);
+        self.steps.retain(|step| step.phase == phase);
+        self.finish();
+        if before == 0 { 0.0 } else { self.total_ns() as f64 / before as f64 }
+    }
+
+    /// Kernel time (ns) of each phase that has any, in the order of [`Phase`].
+    pub fn ns_by_phase(&self) -> BTreeMap<Phase, u128> {
+        let mut found = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| !row.is_transfer()) {
+            *found.entry(row.phase).or_default() += u128::from(row.total_ns);
+        }
+        found
     }
 
     /// Adds a finding.

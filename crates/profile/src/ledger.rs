@@ -3,6 +3,7 @@
 use crate::health::Health;
 use crate::inventory::{Inventory, Location, Phase, Provenance, Row, ShapeUse, Source};
 use crate::naming::{KernelId, Names};
+use crate::timeline::{StepSummary, Window};
 use kbench_workload::{Dtypes, Family, ShapeMap};
 use std::collections::{HashMap, HashSet};
 
@@ -31,6 +32,24 @@ pub(crate) struct Launches<'a> {
     pub(crate) line: u64,
 }
 
+impl<'a> Launches<'a> {
+    /// Launches of which a source tells nothing but the kernel's name.
+    pub(crate) fn of_name(kernel: KernelId, calls: u64, total_ns: u64, file: &'a str) -> Self {
+        Self {
+            kernel,
+            op: None,
+            family: None,
+            phase: Phase::Unknown,
+            position: None,
+            calls,
+            total_ns,
+            shape: None,
+            file,
+            line: 0,
+        }
+    }
+}
+
 #[derive(PartialEq, Eq, Hash)]
 struct RowKey {
     kernel: KernelId,
@@ -44,6 +63,11 @@ pub(crate) struct Ledger {
     pub(crate) names: Names,
     pub(crate) health: Health,
     pub(crate) source: Source,
+    pub(crate) window: Option<Window>,
+    /// Steps of all traces so far, those that were not asked for excepted.
+    pub(crate) steps: Vec<StepSummary>,
+    /// Steps of all traces so far.
+    pub(crate) steps_seen: u64,
     /// Processes that were read, by an identity that no two share (rocpd's guid): one that stands in two files counts once.
     pub(crate) processes: HashSet<String>,
     rows: Vec<Row>,
@@ -60,6 +84,9 @@ impl Ledger {
             names,
             health: Health::default(),
             source,
+            window: None,
+            steps: Vec::new(),
+            steps_seen: 0,
             processes: HashSet::new(),
             rows: Vec::new(),
             largest: Vec::new(),
@@ -174,7 +201,13 @@ impl Ledger {
 
     /// The finished inventory.
     pub(crate) fn finish(self) -> Inventory {
-        let mut inventory = Inventory { source: self.source, health: self.health.findings(), rows: self.rows };
+        let mut inventory = Inventory {
+            source: self.source,
+            health: self.health.findings(),
+            rows: self.rows,
+            window: self.window,
+            steps: self.steps,
+        };
         inventory.finish();
         inventory
     }

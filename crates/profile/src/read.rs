@@ -5,6 +5,7 @@ use crate::inventory::{Inventory, Row, Severity, Source};
 use crate::ledger::Ledger;
 use crate::naming::Names;
 use crate::sniff::{Dialect, sniff};
+use crate::timeline::StepRange;
 use crate::trace_inventory::RankTraces;
 use crate::tracelens::{self, Report};
 use crate::{atom, csv_inventory, rocpd, rocprof_json, rocprofv3, trace_inventory};
@@ -33,12 +34,14 @@ pub struct ReadOptions {
     pub tp: u64,
     /// Expert-parallel ranks of the profiled server; used with `model`.
     pub ep: u64,
+    /// Only the kernels of these steps of a PyTorch trace; `None`: all kernels, those outside of steps too.
+    pub steps: Option<StepRange>,
 }
 
 impl Default for ReadOptions {
     /// One GPU, and nothing beside the profile.
     fn default() -> Self {
-        Self { names: None, capture: None, eager: None, model: None, tp: 1, ep: 1 }
+        Self { names: None, capture: None, eager: None, model: None, tp: 1, ep: 1, steps: None }
     }
 }
 
@@ -83,6 +86,10 @@ pub fn read<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Invent
     let mut own_rows = Vec::new();
     for unit in &units {
         unit.read(&mut ledger, &mut own_rows, options)?;
+    }
+    if let Some(steps) = options.steps.filter(|_| ledger.steps.is_empty()) {
+        let path = paths.first().map(|path| path.as_ref().to_owned()).unwrap_or_default();
+        return Err(ReadError::NoSuchStep { path, steps, count: ledger.steps_seen });
     }
     if units.len() > 1 {
         let text = format!("{} profiles were added up", units.len());

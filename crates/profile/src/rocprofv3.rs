@@ -3,10 +3,11 @@
 //! Times are ns; grids are in work-items and are not read. Strings stand between quotes with nothing escaped, so the name is what is left between the
 //! columns before and behind it. A trace of a gigabyte is read in one pass, with one entry a distinct name in memory.
 
+use crate::dispatches;
 use crate::error::ReadError;
 use crate::header::{Header, count, digits, real};
 use crate::health::{Health, Issue};
-use crate::inventory::{Phase, Severity};
+use crate::inventory::Severity;
 use crate::ledger::{Launches, Ledger};
 use crate::naming::KernelId;
 use crate::records::{Lines, Records, split_around};
@@ -118,12 +119,15 @@ impl Times {
         }
     }
 
-    /// Duration in ns, negative when the dispatch ends before it starts; nothing when the cells hold no numbers.
-    fn duration(self, line: &[u8], fields: &[Range<usize>]) -> Option<i128> {
-        let number = |column: usize| digits(&line[fields[column].clone()]).map(i128::from);
+    /// Duration in ns, or why the line is dropped.
+    fn duration(self, line: &[u8], fields: &[Range<usize>]) -> Result<u64, Issue> {
+        let number = |column: usize| digits(&line[fields[column].clone()]).ok_or(Issue::BadRows);
         match self {
-            Times::StartEnd(start, end) => Some(number(end)? - number(start)?),
-            Times::Duration(duration) => number(duration),
+            Times::StartEnd(start, end) => dispatches::duration(number(start)?.into(), number(end)?.into()),
+            Times::Duration(duration) => match number(duration)? {
+                0 => Err(Issue::ZeroDurations),
+                ns => Ok(ns),
+            },
         }
     }
 }
@@ -153,11 +157,9 @@ pub(crate) fn read_trace(path: &Path, ledger: &mut Ledger) -> Result<(), ReadErr
     while let Some(WildLine { number, line, fields }) = wild.next(&mut ledger.health)? {
         let bytes = &line[fields[name].clone()];
         let issue = match times.duration(line, fields) {
-            Some(1..) if bytes.is_empty() => Issue::BadRows,
-            Some(0) => Issue::ZeroDurations,
-            Some(..0) => Issue::NegativeDurations,
-            None => Issue::BadRows,
-            Some(duration) => {
+            Ok(_) if bytes.is_empty() => Issue::BadRows,
+            Err(issue) => issue,
+            Ok(duration) => {
                 let index = by_name.get(bytes).copied().unwrap_or_else(|| {
                     let kernel = ledger.names.intern(&name_text(bytes, is_escaped));
                     match totals.last() {
@@ -172,7 +174,7 @@ pub(crate) fn read_trace(path: &Path, ledger: &mut Ledger) -> Result<(), ReadErr
                 });
                 let total = &mut totals[index];
                 total.calls += 1;
-                total.ns = total.ns.saturating_add(u64::try_from(duration).unwrap_or(u64::MAX));
+                total.ns = total.ns.saturating_add(duration);
                 continue;
             }
         };
@@ -251,18 +253,7 @@ pub(crate) fn holds_kernels(path: &Path) -> bool {
 }
 
 fn add(ledger: &mut Ledger, total: &Total, file: &str) {
-    ledger.add(&Launches {
-        kernel: total.kernel,
-        op: None,
-        family: None,
-        phase: Phase::Unknown,
-        position: None,
-        calls: total.calls,
-        total_ns: total.ns,
-        shape: None,
-        file,
-        line: total.line,
-    });
+    ledger.add(&Launches { line: total.line, ..Launches::of_name(total.kernel, total.calls, total.ns, file) });
 }
 
 /// What a name in statistics stands for when it is no kernel.

@@ -12,8 +12,8 @@ use serde::Serialize;
 pub struct AttentionWork {
     /// Kind: `full`, `window 128`, `chunk 8192`, `topk 2048`, `linear`.
     pub kind: String,
-    /// Layers of this kind.
-    pub layers: u64,
+    /// Layers of this kind; `None` when no model was given, so that the counts hold for layers of full attention, should there be any.
+    pub layers: Option<u64>,
     /// Phase of the sequences counted; mixed when the label does not split its sums.
     pub phase: Phase,
     /// Sequences, when the label tells.
@@ -69,27 +69,35 @@ pub(super) fn mask_name(mask: Option<Mask>) -> String {
     }
 }
 
+impl AttentionWork {
+    /// What a label alone gives: the work of one layer of full attention, for each phase.
+    pub fn without_model(step: &Step) -> Vec<AttentionWork> {
+        parts(step).into_iter().map(|(phase, part)| AttentionWork::of(Some(Mask::Full), None, phase, part)).collect()
+    }
+
+    fn of(mask: Option<Mask>, layers: Option<u64>, phase: Phase, part: &Part) -> Self {
+        let told = |sum: Option<u128>| sum.map_or(Count::Unknown, Count::Exact);
+        AttentionWork {
+            kind: mask_name(mask),
+            layers,
+            phase,
+            seqs: part.seqs,
+            queries: told(part.tokens.map(u128::from)),
+            nq2: told(part.sums.nq2),
+            nq_nkv: told(part.sums.nq_nkv),
+            nkv: told(part.sums.nkv),
+            pairs: mask.map_or(Count::Exact(0), |mask| pairs(mask, part)),
+            keys: mask.map_or(Count::Exact(0), |mask| keys_read(mask, part)),
+        }
+    }
+}
+
 impl Model {
     /// Attention work of a step for each kind of layer and each phase, in exact integers where the label allows.
     pub fn attention_work(&self, step: &Step) -> Vec<AttentionWork> {
-        let told = |sum: Option<u128>| sum.map_or(Count::Unknown, Count::Exact);
-        let mut work = Vec::new();
-        for (mask, layers) in masks(self) {
-            for (phase, part) in parts(step) {
-                work.push(AttentionWork {
-                    kind: mask_name(mask),
-                    layers,
-                    phase,
-                    seqs: part.seqs,
-                    queries: told(part.tokens.map(u128::from)),
-                    nq2: told(part.sums.nq2),
-                    nq_nkv: told(part.sums.nq_nkv),
-                    nkv: told(part.sums.nkv),
-                    pairs: mask.map_or(Count::Exact(0), |mask| pairs(mask, part)),
-                    keys: mask.map_or(Count::Exact(0), |mask| keys_read(mask, part)),
-                });
-            }
-        }
-        work
+        let parts = parts(step);
+        let of_mask =
+            |(mask, layers)| parts.iter().map(move |(phase, part)| AttentionWork::of(mask, Some(layers), *phase, part));
+        masks(self).into_iter().flat_map(of_mask).collect()
     }
 }

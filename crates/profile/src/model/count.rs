@@ -39,6 +39,19 @@ impl Count {
         }
     }
 
+    /// The sum of two counts; unknown when one is, or when it does not fit 128 bits.
+    #[must_use]
+    pub fn plus(self, other: Count) -> Count {
+        let ends = |count| match count {
+            Count::Exact(count) => Some((count, count)),
+            Count::Between { least, most } => Some((least, most)),
+            Count::Unknown => None,
+        };
+        let sum = ends(self).zip(ends(other));
+        let sum = sum.map(|(a, b)| (a.0.checked_add(b.0), a.1.checked_add(b.1)));
+        sum.map_or(Count::Unknown, |(least, most)| Count::between(least, most))
+    }
+
     /// The count, when exact.
     pub fn exact(self) -> Option<u128> {
         match self {

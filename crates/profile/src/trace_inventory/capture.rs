@@ -99,6 +99,7 @@ pub(super) fn join(
             let shape = captured.call.and_then(|call| known.of(call, kernel.id));
             tally.matched += 1;
             kernel.shape = kernel.shape.or(shape);
+            kernel.geometry = kernel.geometry.or(captured.geometry);
         }
         let unsure = unsure.iter().filter(|(_, graph)| graphs[*graph].0 == file);
         for (kernel, graph) in unsure {

@@ -4,7 +4,7 @@ use super::shapes::{Call, call_of};
 use crate::error::ReadError;
 use crate::health::Health;
 use crate::inventory::Severity;
-use crate::kineto::{self, Launch, LaunchKind, Place, Trace};
+use crate::kineto::{self, Geometry, Launch, LaunchKind, Place, Trace};
 use crate::labels::{self, CaptureFile, CaptureSize, Parsed};
 use crate::naming::{KernelId, Names};
 use crate::trace_head;
@@ -30,6 +30,7 @@ pub(super) struct Captured {
     /// `None` where the profiler does not name kernels in launches.
     pub(super) kernel: Option<KernelId>,
     pub(super) call: Option<Call>,
+    pub(super) geometry: Option<Geometry>,
 }
 
 /// One captured graph.
@@ -128,7 +129,8 @@ fn read(candidate: &Candidate, names: &mut Names) -> Result<Loaded, ReadError> {
         .map(|(launch, op)| {
             let name = trace.name(launch.kernel);
             let kernel = (!name.is_empty()).then(|| names.intern(name));
-            (launch, Captured { kernel, call: call_of(op) })
+            let geometry = launch.geometry.map(|geometry| trace.geometry(geometry));
+            (launch, Captured { kernel, call: call_of(op), geometry })
         })
         .collect();
     let mut graphs: Vec<Graph> = Vec::new();

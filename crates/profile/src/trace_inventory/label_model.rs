@@ -17,18 +17,16 @@ use crate::naming::Names;
 use crate::read::ReadOptions;
 use kbench_workload::Family;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// Gives kernels without a shape, or with nothing but the dims of an operator that no family knows, that of their place in the model.
 pub(super) fn join(
     run: &mut Run<'_>,
-    path: &Path,
+    model: &Model,
     options: &ReadOptions,
     names: &mut Names,
     health: &mut Health,
     shapes: &mut Shapes,
 ) -> Result<(), ReadError> {
-    let model = Model::read(path)?;
     let serving = Serving::new(options.tp, options.ep)?;
     if let Some(size) = run.trace.metadata.world_size.filter(|size| *size > 1 && options.tp == 1 && options.ep == 1) {
         let text = format!(

@@ -1,12 +1,15 @@
 //! A PyTorch (kineto) trace as an inventory.
 //!
 //! A kernel's shape comes from the first of these that has one: the arguments of its own operator (exact), the launches of the graph's
-//! capture trace (capture), an eager run of the same work (eager), the step's label with the model's config (label+model). What none of
-//! them tells stays without a shape.
+//! capture trace (capture), an eager run of the same work (eager), the step's label with the model's config (label+model), parameters in its name
+//! with label and launch geometry (name). What none of them tells stays without a shape. Names and geometries are also held against the shapes
+//! that came from elsewhere.
 
 mod align;
+mod by_name;
 mod capture;
 mod capture_files;
+mod consistency;
 mod eager;
 mod label_model;
 mod places;
@@ -14,12 +17,14 @@ mod ranks;
 mod run;
 mod shapes;
 mod steps;
+mod summary;
 
 use crate::error::ReadError;
 use crate::health::Health;
 use crate::inventory::{Phase, Severity};
 use crate::kineto::{self, Trace};
 use crate::ledger::{Launches, Ledger};
+use crate::model::Model;
 use crate::naming::KernelId;
 use crate::read::ReadOptions;
 pub(crate) use ranks::RankTraces;
@@ -27,7 +32,7 @@ use run::Run;
 use shapes::{ShapeId, Shapes};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use steps::Purpose;
+use steps::{ModuleId, Purpose};
 
 /// Most unknown labels that are named in a finding.
 const MAX_LABELS: usize = 5;
@@ -47,19 +52,25 @@ pub(crate) fn read(path: &Path, options: &ReadOptions, ledger: &mut Ledger) -> R
         ledger.health.tell(finding.severity, &finding.code, finding.message.clone());
     }
     let mut shapes = Shapes::default();
+    let model = options.model.as_deref().map(Model::read).transpose()?;
     let mut run = Run::new(&trace, &mut ledger.names, &mut ledger.health, &mut shapes);
+    summary::select_steps(&mut run, options.steps, model.as_ref(), ledger);
     let capture = options.capture.as_deref();
     capture::join(&mut run, capture, path, &mut ledger.names, &mut ledger.health, &mut shapes)?;
     if let Some(eager) = &options.eager {
         eager::join(&mut run, eager, &mut ledger.names, &mut ledger.health, &mut shapes)?;
     }
-    if let Some(model) = &options.model {
+    if let Some(model) = &model {
         label_model::join(&mut run, model, options, &mut ledger.names, &mut ledger.health, &mut shapes)?;
     }
+    by_name::join(&mut run, &mut ledger.names, &mut shapes);
+    consistency::check(&run, &mut ledger.names, &shapes, &mut ledger.health);
     tell_labels(&run, &mut ledger.health);
     tell_shapeless_replays(&run, &mut ledger.health);
     add_kernels(&run, &shapes, ledger);
-    add_copies(&trace, ledger);
+    if options.steps.is_none() {
+        add_copies(&trace, ledger);
+    }
     describe(&run, ledger);
     Ok((trace.kernels.len() as u64, trace.kernel_ns()))
 }
@@ -71,6 +82,7 @@ struct Group<'t> {
     op: Option<&'t str>,
     phase: Phase,
     is_draft: bool,
+    module: Option<ModuleId>,
     shape: Option<ShapeId>,
 }
 
@@ -88,6 +100,7 @@ fn add_kernels(run: &Run<'_>, shapes: &Shapes, ledger: &mut Ledger) {
             op: kernel.op.map(|op| run.trace.name(op)),
             phase: run.phase(kernel),
             is_draft: kernel.standing.purpose == Purpose::Draft,
+            module: kernel.module,
             shape: kernel.shape,
         };
         let (calls, ns) = groups.entry(group).or_default();
@@ -100,7 +113,10 @@ fn add_kernels(run: &Run<'_>, shapes: &Shapes, ledger: &mut Ledger) {
             op: group.op,
             family: given.and_then(|given| given.family),
             phase: group.phase,
-            position: group.is_draft.then_some("draft"),
+            position: match group.is_draft {
+                true => Some("draft"),
+                false => group.module.map(|module| run.steps.module_name(module)),
+            },
             calls,
             total_ns,
             shape: given.map(|given| &given.shape),
@@ -128,18 +144,7 @@ fn add_copies(trace: &Trace, ledger: &mut Ledger) {
     groups.sort_unstable_by_key(|(name, _)| *name);
     for (name, (calls, total_ns)) in groups {
         let kernel = ledger.names.intern(trace.name(name));
-        ledger.add(&Launches {
-            kernel,
-            op: None,
-            family: None,
-            phase: Phase::Unknown,
-            position: None,
-            calls,
-            total_ns,
-            shape: None,
-            file: &trace.path,
-            line: 0,
-        });
+        ledger.add(&Launches::of_name(kernel, calls, total_ns, &trace.path));
     }
 }
 
@@ -170,7 +175,7 @@ fn tell_labels(run: &Run<'_>, health: &mut Health) {
     let count = run.kernels.iter().filter(outside).count();
     if count > 0 && run.steps.passes().next().is_some() {
         let ns = run.kernels.iter().filter(outside).map(|kernel| kernel.event.dur_ns as f64).sum::<f64>();
-        let share = 100.0 * ns / run.trace.kernel_ns().max(1) as f64;
+        let share = 100.0 * ns / run.kernel_ns().max(1) as f64;
         let text = format!(
             "{count} kernels ({share:.1} % of kernel time) ran outside of all labelled steps: no phase is known"
         );
@@ -189,7 +194,7 @@ fn shortened(label: &str) -> String {
 fn tell_shapeless_replays(run: &Run<'_>, health: &mut Health) {
     let shapeless = run.kernels.iter().filter(|kernel| kernel.is_replayed && kernel.shape.is_none());
     let ns: u128 = shapeless.map(|kernel| u128::from(kernel.event.dur_ns)).sum();
-    let share = 100.0 * ns as f64 / run.trace.kernel_ns().max(1) as f64;
+    let share = 100.0 * ns as f64 / run.kernel_ns().max(1) as f64;
     if share >= 0.05 {
         let text = format!(
             "{share:.1} % of kernel time was replayed by graphs, which record no arguments, and has no shape: give the trace of the graph's \

@@ -1,10 +1,10 @@
 //! The kernels of one trace with what is known about each.
 
 use super::shapes::{CallShapes, ShapeId, Shapes, call_of};
-use super::steps::{Standing, StepId, Steps};
+use super::steps::{ModuleId, Standing, StepId, Steps};
 use crate::health::Health;
 use crate::inventory::{Phase, Provenance};
-use crate::kineto::{KernelEvent, LaunchKind, Name, Trace};
+use crate::kineto::{Geometry, KernelEvent, LaunchKind, Name, Trace};
 use crate::naming::{KernelId, Names};
 use std::num::NonZeroU64;
 
@@ -20,6 +20,10 @@ pub(super) struct RunKernel<'t> {
     pub(super) replay: Option<NonZeroU64>,
     pub(super) is_replayed: bool,
     pub(super) shape: Option<ShapeId>,
+    /// How it was launched: as the trace says, or the capture of its graph.
+    pub(super) geometry: Option<Geometry>,
+    /// The module that it ran in, its layer left out.
+    pub(super) module: Option<ModuleId>,
 }
 
 /// A trace, its passes and kernels.
@@ -47,6 +51,8 @@ impl<'t> Run<'t> {
                 replay: launch.and(event.correlation),
                 is_replayed: kernel.is_replayed(),
                 shape: None,
+                geometry: kernel.geometry(),
+                module: steps.module(&joined, &kernel),
             });
             calls.push(call_of(kernel.op()));
         }
@@ -56,6 +62,11 @@ impl<'t> Run<'t> {
             kernel.shape = call.and_then(|call| known.of(call, kernel.id));
         }
         Self { trace, steps, kernels }
+    }
+
+    /// Time of its kernels, ns.
+    pub(super) fn kernel_ns(&self) -> u128 {
+        self.kernels.iter().map(|kernel| u128::from(kernel.event.dur_ns)).sum()
     }
 
     pub(super) fn phase(&self, kernel: &RunKernel<'_>) -> Phase {

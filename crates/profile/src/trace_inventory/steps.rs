@@ -2,7 +2,7 @@
 
 use crate::inventory::Phase;
 use crate::kineto::{Annotation, Joined, JoinedKernel, Name, Place};
-use crate::labels::{self, Parsed, Step};
+use crate::labels::{self, Module, Parsed, Step};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Number of a step in a [`Steps`].
@@ -14,6 +14,10 @@ impl StepId {
         self.0 as usize
     }
 }
+
+/// Number of a module path in a [`Steps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct ModuleId(u32);
 
 /// What a kernel ran for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +42,8 @@ pub(super) struct Standing {
 pub(super) struct Pass {
     /// Its labels; nested ones speak of one pass.
     labels: Vec<Name>,
+    /// The one of them that says most.
+    pub(super) told_by: Name,
     /// What its labels say together.
     pub(super) step: Step,
 }
@@ -53,6 +59,10 @@ pub(super) struct Steps {
     /// Labels that look like steps and follow no known form, with the reason.
     pub(super) unknown: BTreeMap<String, String>,
     around: Vec<(Name, Key)>,
+    /// Module paths without the layer's number: `model.layers.*.mlp`.
+    modules: Vec<String>,
+    /// The module of each label that names one.
+    by_module_label: HashMap<Name, Option<ModuleId>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,6 +83,10 @@ impl Steps {
 
     pub(super) fn get(&self, id: StepId) -> &Step {
         &self.passes[id.0 as usize].step
+    }
+
+    pub(super) fn pass(&self, id: StepId) -> &Pass {
+        &self.passes[id.0 as usize]
     }
 
     /// Steps of the trace: its passes, or the profiler's own steps when no label tells of passes.
@@ -119,6 +133,32 @@ impl Steps {
         Standing { step, purpose: purpose.unwrap_or(Purpose::Model) }
     }
 
+    /// The innermost module around a kernel's launch that names a layer, so that calls of one kernel in different places of a layer can be told
+    /// apart. Layers of a model are alike: their number is left out.
+    pub(super) fn module(&mut self, joined: &Joined<'_>, kernel: &JoinedKernel<'_>) -> Option<ModuleId> {
+        kernel.annotations().find_map(|annotation| match self.by_module_label.get(&annotation.label) {
+            Some(known) => *known,
+            None => {
+                let found = module_path(joined.trace().name(annotation.label)).map(|path| self.module_id(path));
+                self.by_module_label.insert(annotation.label, found);
+                found
+            }
+        })
+    }
+
+    fn module_id(&mut self, path: String) -> ModuleId {
+        let place = self.modules.iter().position(|known| *known == path).unwrap_or_else(|| {
+            self.modules.push(path);
+            self.modules.len() - 1
+        });
+        ModuleId(place as u32)
+    }
+
+    /// The path of a module.
+    pub(super) fn module_name(&self, id: ModuleId) -> &str {
+        self.modules.get(id.0 as usize).map_or("", String::as_str)
+    }
+
     /// The pass of nested labels, innermost first: the outermost one names it.
     fn pass_of(&mut self, around: &[(Name, Key)]) -> Option<StepId> {
         let (_, outermost) = *around.last()?;
@@ -127,7 +167,8 @@ impl Steps {
             None => {
                 let step = self.parsed_step(around.last()?.0)?.clone();
                 let id = StepId(u32::try_from(self.passes.len()).ok()?);
-                self.passes.push(Pass { labels: vec![around.last()?.0], step });
+                let label = around.last()?.0;
+                self.passes.push(Pass { labels: vec![label], told_by: label, step });
                 self.by_label.insert(outermost, id);
                 id
             }
@@ -141,7 +182,7 @@ impl Steps {
             pass.labels.push(*label);
             // Nested labels that disagree speak of different things: the outer one stands.
             if agree(&pass.step, &inner) && knowledge(&inner) > knowledge(&pass.step) {
-                pass.step = inner;
+                (pass.told_by, pass.step) = (*label, inner);
             }
         }
         Some(id)
@@ -153,6 +194,16 @@ impl Steps {
             _ => None,
         }
     }
+}
+
+/// `model.layers.3.mlp` as `model.layers.*.mlp`; nothing for what is no module of a layer.
+fn module_path(label: &str) -> Option<String> {
+    let Parsed::Module(Module::Path { path, layer: Some(layer) }) = labels::parse(label) else { return None };
+    let number = layer.to_string();
+    let mut fields: Vec<&str> = path.split('.').collect();
+    let place = fields.iter().position(|field| *field == number)?;
+    fields[place] = "*";
+    Some(fields.join("."))
 }
 
 /// True when two labels may speak of one pass.

@@ -15,7 +15,7 @@ pub(crate) mod rocprof;
 use crate::error::ReadError;
 use crate::header::{count, real, us_to_ns};
 use crate::health::Issue;
-use crate::inventory::{Phase, Severity};
+use crate::inventory::Severity;
 use crate::ledger::{Launches, Ledger};
 use crate::naming::{KernelId, is_transfer};
 use crate::records::Records;
@@ -131,18 +131,8 @@ fn place(row: &OpRow, file: &str, ledger: &mut Ledger, takes: impl Fn(KernelId) 
             (Found::Arguments(shape), true) => (None, Some(shape)),
             _ => (None, None),
         };
-        ledger.add(&Launches {
-            kernel: id,
-            op: Some(op),
-            family,
-            phase: Phase::Unknown,
-            position: None,
-            calls: kernel.calls,
-            total_ns: kernel.total_ns,
-            shape,
-            file,
-            line: row.line,
-        });
+        let of_name = Launches::of_name(id, kernel.calls, kernel.total_ns, file);
+        ledger.add(&Launches { op: Some(op), family, shape, line: row.line, ..of_name });
     }
 }
 
@@ -162,18 +152,8 @@ fn place_unlisted(row: &OpRow, total_ns: u64, file: &str, ledger: &mut Ledger) {
     };
     let listed = row.kernels.iter().map(|kernel| kernel.calls).max().unwrap_or(0);
     let kernel = ledger.names.intern(&name);
-    ledger.add(&Launches {
-        kernel,
-        op: Some(op),
-        family,
-        phase: Phase::Unknown,
-        position: None,
-        calls: row.calls.saturating_sub(listed).max(1),
-        total_ns,
-        shape,
-        file,
-        line: row.line,
-    });
+    let of_name = Launches::of_name(kernel, row.calls.saturating_sub(listed).max(1), total_ns, file);
+    ledger.add(&Launches { op: Some(op), family, shape, line: row.line, ..of_name });
 }
 
 /// The operator's own name, without TraceLens's `->kernel (Synthetic Op)`.
@@ -230,18 +210,8 @@ fn add_kernel_summary(path: &Path, ledger: &mut Ledger) -> Result<(), ReadError>
             continue;
         }
         unlinked += u128::from(rest_ns);
-        ledger.add_unlinked(&Launches {
-            kernel,
-            op: total.op.as_deref(),
-            family: None,
-            phase: Phase::Unknown,
-            position: None,
-            calls: total.calls.saturating_sub(linked_calls),
-            total_ns: rest_ns,
-            shape: None,
-            file: &file,
-            line: total.line,
-        });
+        let of_name = Launches::of_name(kernel, total.calls.saturating_sub(linked_calls), rest_ns, &file);
+        ledger.add_unlinked(&Launches { op: total.op.as_deref(), line: total.line, ..of_name });
     }
     if has_ops && unlinked > 0 {
         let share = 100.0 * unlinked as f64 / all as f64;

@@ -6,7 +6,7 @@ use super::timeline;
 use crate::error::ReadError;
 use crate::header::{Header, count, real};
 use crate::health::Issue;
-use crate::inventory::{Phase, Severity};
+use crate::inventory::Severity;
 use crate::ledger::{Launches, Ledger};
 use crate::records::Records;
 use crate::sniff::{Dialect, read_header};
@@ -80,18 +80,7 @@ fn rows(
                 if (0.0..1.8e19).contains(&ns) && record.len() == header.len() && !record.bytes(name).is_empty() =>
             {
                 let kernel = ledger.names.intern(&record.text(name));
-                ledger.add(&Launches {
-                    kernel,
-                    op: None,
-                    family: None,
-                    phase: Phase::Unknown,
-                    position: None,
-                    calls: launches,
-                    total_ns: ns as u64,
-                    shape: None,
-                    file: &file,
-                    line,
-                });
+                ledger.add(&Launches { line, ..Launches::of_name(kernel, launches, ns as u64, &file) });
             }
             (Some(ns), _) if ns < 0.0 => ledger.health.count(Issue::NegativeDurations, || format!("{file}:{line}")),
             _ => ledger.health.count(Issue::BadRows, || format!("{file}:{line}")),

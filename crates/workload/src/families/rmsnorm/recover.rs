@@ -83,9 +83,12 @@ pub(crate) fn recover(op: &OpCall) -> Option<Result<Recovered, ShapeError>> {
 fn from_args(op: &OpCall, signature: &Signature) -> Result<Recovered, ShapeError> {
     let mut assumed = Vec::new();
     let dims = tensor(op, signature.x, "input")?;
-    // PyTorch norms over `normalized_shape`, whose dims the weight has; the others over the last dim.
+    // PyTorch norms over `normalized_shape`, the input's last dims together; the others over the last dim.
     let weight_dims = op.tensor(signature.weight).unwrap_or_default();
-    let (rows, hidden) = rows_and_width(op, "input", dims)?;
+    let (rows, hidden) = match normalized_shape(op) {
+        Some(normalized) => rows_and_normalized(op, dims, &normalized)?,
+        None => rows_and_width(op, "input", dims)?,
+    };
     if !weight_dims.is_empty() && elements(op, "weight", weight_dims)? != hidden {
         return Err(unclear(
             op,
@@ -124,6 +127,29 @@ fn from_args(op: &OpCall, signature: &Signature) -> Result<Recovered, ShapeError
     }
     check_float(op, x)?;
     Ok(Recovered { family: Family::Rmsnorm, shape, dtypes, assumed })
+}
+
+/// The `normalized_shape` of PyTorch's norms, `[32, 32]`.
+fn normalized_shape(op: &OpCall) -> Option<Vec<u64>> {
+    if !op.base_name().starts_with("aten::") {
+        return None;
+    }
+    let text = op.args.get(1)?.concrete.trim().strip_prefix('[')?.strip_suffix(']')?;
+    text.split(',').map(|size| size.trim().parse().ok()).collect()
+}
+
+/// Rows and their elements when the last dims are normed together.
+fn rows_and_normalized(op: &OpCall, dims: &[u64], normalized: &[u64]) -> Result<(u64, u64), ShapeError> {
+    let Some(leading) = dims.strip_suffix(normalized) else {
+        let reason = format!("the input's dims are {dims:?}, which do not end so");
+        return Err(unclear(op, "normalized_shape", format!("{normalized:?}"), reason));
+    };
+    let hidden = elements(op, "normalized_shape", normalized)?;
+    let rows = elements(op, "input", leading)?;
+    if rows == 0 || hidden == 0 {
+        return Err(unclear(op, "input", format!("{dims:?}"), "is empty: nothing to compute"));
+    }
+    Ok((rows, hidden))
 }
 
 /// Epsilons in use lie between 1e-12 and 1e-3; what else is a number is a group size or a flag.
