@@ -79,6 +79,73 @@ fn kernels_and_time_are_complete() {
     }
 }
 
+/// Total and busy time of TraceLens's `gpu_timeline.csv` of the same traces (reports in `../tracelens`), in ms.
+#[test]
+fn windows_are_those_of_the_peer() {
+    let Some(folder) = traces("windows_are_those_of_the_peer") else { return };
+    for (file, report) in [
+        ("mi210_gpu_only.json.gz", "mi210_gpu_only"),
+        ("mi300_graph_vllm_gptoss20b_decode_bs32.json.gz", "mi300_vllm_gptoss20b_decode"),
+    ] {
+        let text = std::fs::read_to_string(folder.join("../tracelens").join(report).join("gpu_timeline.csv")).unwrap();
+        let peer = |row: &str| -> f64 {
+            let line = text.lines().find(|line| line.starts_with(row)).unwrap();
+            1e6 * line.split(',').nth(1).unwrap().parse::<f64>().unwrap()
+        };
+        let window = inventory(&folder, file, &options()).window.unwrap();
+        for (own, peer) in [(window.span_ns, peer("total_time")), (window.busy_ns, peer("busy_time"))] {
+            // The peer computes in µs as 64-bit floats at 5e12: half a µs is lost.
+            assert!((own as f64 - peer).abs() < 1_000.0, "{file}: {own} {peer}");
+        }
+    }
+}
+
+/// Labels of the real traces (facts on profile formats, 4.1): sums as they stand there.
+#[test]
+fn steps_of_real_traces() {
+    let Some(folder) = traces("steps_of_real_traces") else { return };
+    for (file, phase, sums, pairs) in [
+        ("mi300_graph_vllm_gptoss20b_decode_bs32.json.gz", Phase::Decode, [32, 32, 55_086, 55_086], 55_086),
+        ("mi300_graph_sglang_qwen3_8b_decode_bs32.json.gz", Phase::Decode, [32, 32, 32_785, 32_785], 32_785),
+        // 15 prompts of 1024: 15·1024·1025/2 pairs.
+        (
+            "mi300_eager_sglang_qwen3_8b_prefill.json.gz",
+            Phase::Prefill,
+            [15_360, 15_728_640, 15_728_640, 15_360],
+            7_872_000,
+        ),
+    ] {
+        let inventory = inventory(&folder, file, &options());
+        let [step] = inventory.steps.as_slice() else { panic!("{file}: {:?}", inventory.steps) };
+        assert_eq!(step.phase, phase, "{file}");
+        let found = [step.tokens.map(u128::from), step.nq2, step.nq_nkv, step.nkv];
+        assert_eq!(found, sums.map(Some), "{file}");
+        let work: Vec<_> = step.attention.iter().map(|work| (work.kind.as_str(), work.pairs.exact())).collect();
+        assert_eq!(work, [("full", Some(pairs))], "{file}");
+        assert!(step.kernel_ns as f64 > 0.95 * inventory.total_ns() as f64, "{file}: {step:?}");
+    }
+}
+
+/// No launch of a real trace contradicts the shape of its own or its captured operator, and the router's name gives what no one else does.
+#[test]
+fn names_and_grids_agree_with_operators() {
+    let Some(folder) = traces("names_and_grids_agree_with_operators") else { return };
+    for (file, ..) in TOTALS {
+        let inventory = inventory(&folder, file, &options());
+        let codes = codes(&inventory);
+        assert!(
+            !codes.contains(&"grid_disagrees") && !codes.contains(&"name_disagrees"),
+            "{file}: {:?}",
+            inventory.health
+        );
+        assert!(!codes.contains(&"shape_errors"), "{file}: {:?}", inventory.health);
+    }
+    let inventory = inventory(&folder, "mi300_graph_sglang_qwen3_30b_a3b_decode_bs16.json.gz", &options());
+    let gate = inventory.rows.iter().find(|row| row.kernel.contains("topksoftmax_4x128x8")).unwrap();
+    assert_eq!((gate.calls, gate.provenance, gate.family), (48, Provenance::Name, Family::MoeGate));
+    assert_eq!(gate.shapes[0].shape.to_string(), "tokens=16,experts=128,topk=8");
+}
+
 fn options() -> ReadOptions {
     ReadOptions::default()
 }

@@ -1,9 +1,8 @@
 //! The table from kernel names to families and categories.
 
-use super::pattern::{self, PatternError, Subject};
+use super::pattern::{Pattern, PatternError};
 use super::short;
 use kbench_workload::Family;
-use regex::bytes::{RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 use std::sync::{Arc, LazyLock};
 use toml::Spanned;
@@ -49,20 +48,12 @@ pub enum TableError {
         /// What is wrong and what would be right.
         reason: String,
     },
-    /// The patterns together are too large.
-    #[error("{file}: the patterns of the kernel table are too large together: {reason}; use fewer regular expressions")]
-    TooLarge {
-        /// File name as given.
-        file: String,
-        /// The regular expression library's message.
-        reason: String,
-    },
 }
 
 /// An ordered list of patterns with what they mean; the first match wins. Cloning is cheap.
 ///
-/// The format is described in `docs/names.md`. Classifying takes time linear in the name, independent of how many
-/// patterns there are.
+/// The format is described in `docs/names.md`. Patterns are tried in order; a regular expression is compiled when the first name needs it, so
+/// that a start costs nothing for those that no name of a profile comes near.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     layers: Vec<Arc<Layer>>,
@@ -72,22 +63,16 @@ pub struct Table {
 #[derive(Debug)]
 struct Layer {
     entries: Vec<Entry>,
-    whole: Patterns,
-    base: Patterns,
-    op: Patterns,
+    /// Patterns over kernel names, each with the entry it stands for, in the order of the entries.
+    names: Vec<(Pattern, usize)>,
+    /// The same over operator names.
+    ops: Vec<(Pattern, usize)>,
 }
 
 #[derive(Debug)]
 struct Entry {
     class: Class,
     is_weak: bool,
-}
-
-/// Patterns over one text, each with the entry it stands for, in the order of the entries.
-#[derive(Debug)]
-struct Patterns {
-    set: RegexSet,
-    entries: Vec<usize>,
 }
 
 #[derive(Deserialize)]
@@ -114,8 +99,9 @@ struct FileEntry {
 }
 
 static BUILTIN: LazyLock<Table> = LazyLock::new(|| {
-    // The file is part of the program and parsed by every test run; an empty table is only a way not to panic.
-    Table::parse(include_str!("../../data/kernels.toml"), "kernels.toml").unwrap_or_default()
+    // The file is part of the program, and a test checks all of it; an empty table is only a way not to panic.
+    let text = include_str!("../../data/kernels.toml");
+    Table::read(&Source { text, file_name: "kernels.toml", is_checked: false }).unwrap_or_default()
 });
 
 impl Table {
@@ -130,11 +116,15 @@ impl Table {
     /// When the text is no TOML of the documented form, a family is unknown, a pattern is no regular expression or would
     /// match every name, or an entry has no pattern.
     pub fn parse(text: &str, file_name: &str) -> Result<Table, TableError> {
-        let file: File = toml::from_str(text).map_err(|error| TableError::Syntax {
-            file: file_name.to_owned(),
+        Self::read(&Source { text, file_name, is_checked: true })
+    }
+
+    fn read(source: &Source<'_>) -> Result<Table, TableError> {
+        let file: File = toml::from_str(source.text).map_err(|error| TableError::Syntax {
+            file: source.file_name.to_owned(),
             reason: error.to_string().trim_end().to_owned(),
         })?;
-        let layer = Layer::build(file, &Source { text, file_name })?;
+        let layer = Layer::build(file, source)?;
         Ok(Table { layers: vec![Arc::new(layer)] })
     }
 
@@ -161,8 +151,7 @@ impl Table {
 
 impl Layer {
     fn build(file: File, source: &Source<'_>) -> Result<Layer, TableError> {
-        let mut entries = Vec::new();
-        let (mut whole, mut base, mut op) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut entries, mut names, mut ops) = (Vec::new(), Vec::new(), Vec::new());
         for spanned in file.kernel {
             let start = spanned.span().start;
             let entry = spanned.into_inner();
@@ -173,14 +162,10 @@ impl Layer {
             if entry.category.trim().is_empty() {
                 return Err(source.error(start, "an entry's `category` must not be empty".to_owned()));
             }
-            for name in &entry.names {
-                match source.pattern(name)? {
-                    (Subject::Whole, expression) => whole.push((expression, index)),
-                    (Subject::Base, expression) => base.push((expression, index)),
+            for (patterns, list) in [(&entry.names, &mut names), (&entry.op, &mut ops)] {
+                for pattern in patterns {
+                    list.push((source.pattern(pattern)?, index));
                 }
-            }
-            for name in &entry.op {
-                op.push((source.pattern(name)?.1, index));
             }
             let family = entry
                 .family
@@ -190,39 +175,21 @@ impl Layer {
             let FileEntry { category, provider, note, weak, .. } = entry;
             entries.push(Entry { class: Class { family, category, provider, note }, is_weak: weak });
         }
-        let set = |patterns| {
-            Patterns::build(patterns)
-                .map_err(|reason| TableError::TooLarge { file: source.file_name.to_owned(), reason })
-        };
-        Ok(Layer { entries, whole: set(whole)?, base: set(base)?, op: set(op)? })
+        Ok(Layer { entries, names, ops })
     }
 
     fn by_name(&self, whole: &str, base: &str) -> Option<&Entry> {
-        let first = self.whole.first(whole).into_iter().chain(self.base.first(base)).min()?;
-        self.entries.get(first)
+        self.first(&self.names, whole, base)
     }
 
     fn by_op(&self, op: &str) -> Option<&Entry> {
-        self.entries.get(self.op.first(op)?)
-    }
-}
-
-impl Patterns {
-    fn build(patterns: Vec<(String, usize)>) -> Result<Patterns, String> {
-        let (expressions, entries): (Vec<String>, Vec<usize>) = patterns.into_iter().unzip();
-        let set = RegexSetBuilder::new(&expressions)
-            .unicode(false)
-            .size_limit(64 << 20)
-            .dfa_size_limit(16 << 20)
-            .build()
-            .map_err(|error| error.to_string())?;
-        Ok(Patterns { set, entries })
+        self.first(&self.ops, op, op)
     }
 
-    /// The first entry with a pattern that matches.
-    fn first(&self, text: &str) -> Option<usize> {
-        let first = self.set.matches(text.as_bytes()).iter().next()?;
-        self.entries.get(first).copied()
+    /// The entry of the first pattern that matches.
+    fn first(&self, patterns: &[(Pattern, usize)], whole: &str, base: &str) -> Option<&Entry> {
+        let (_, entry) = patterns.iter().find(|(pattern, _)| pattern.is_match(whole, base))?;
+        self.entries.get(*entry)
     }
 }
 
@@ -230,6 +197,8 @@ impl Patterns {
 struct Source<'a> {
     text: &'a str,
     file_name: &'a str,
+    /// Compile every expression to see that it can be.
+    is_checked: bool,
 }
 
 impl Source<'_> {
@@ -239,9 +208,13 @@ impl Source<'_> {
         TableError::Entry { file: self.file_name.to_owned(), line, reason }
     }
 
-    fn pattern(&self, pattern: &Spanned<String>) -> Result<(Subject, String), TableError> {
-        pattern::compile(pattern.get_ref())
-            .map_err(|error: PatternError| self.error(pattern.span().start, error.to_string()))
+    fn pattern(&self, pattern: &Spanned<String>) -> Result<Pattern, TableError> {
+        let wrong = |error: PatternError| self.error(pattern.span().start, error.to_string());
+        let found = Pattern::parse(pattern.get_ref()).map_err(wrong)?;
+        if self.is_checked {
+            found.check().map_err(wrong)?;
+        }
+        Ok(found)
     }
 }
 

@@ -10,10 +10,10 @@ use super::shapes::{Given, ShapeId, Shapes};
 use crate::error::ReadError;
 use crate::health::Health;
 use crate::inventory::{Phase, Provenance, Severity};
-use crate::labels::Step;
+use crate::labels::{DENSE_SUMS_CAVEAT, Step};
 use crate::ledger::Shape;
 use crate::model::{Expected, Model, Serving, StepShapes};
-use crate::naming::Names;
+use crate::naming::{KernelId, Names};
 use crate::read::ReadOptions;
 use kbench_workload::Family;
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,7 +94,11 @@ fn place_step(
         let ran: Vec<_> = kernels.iter().map(|kernel| run.kernels[*kernel].id).collect();
         let place = match joins_phases && attention.contains(family) {
             true => Place::Unknown,
-            false => places::find(&ran, &order, expected),
+            false => {
+                let finishes = |kernel: &KernelId| names.class(*kernel, None).1.contains("Reduce");
+                let finishes: Vec<bool> = ran.iter().map(finishes).collect();
+                places::find_finished(&ran, &finishes, &order, expected)
+            }
         };
         // Attention of one shape in all layers needs no place.
         let is_one =
@@ -156,7 +160,8 @@ impl Tally {
             let text = "a model was given, but no kernel ran under a step label, so it gives no shapes".to_owned();
             health.tell(Severity::Warning, "model_without_labels", text);
         }
-        for note in self.notes {
+        // What dense sums leave open is told with the steps' attention work.
+        for note in self.notes.into_iter().filter(|note| note != DENSE_SUMS_CAVEAT) {
             health.tell(Severity::Note, "label_model", note);
         }
         if !self.incomplete.is_empty() {

@@ -20,6 +20,26 @@ pub(super) enum Place {
     Unknown,
 }
 
+/// As [`find`]; where the kernels do not fit, those that only finish what another began (`finishes`: reductions of split attention or GEMMs)
+/// are taken for parts of the call before them, so that calls of one family may differ in whether they are split.
+pub(super) fn find_finished(kernels: &[KernelId], finishes: &[bool], order: &[usize], expected: &[Expected]) -> Place {
+    let place = find(kernels, order, expected);
+    if place != Place::Unknown || finishes.first() != Some(&false) || !finishes.contains(&true) {
+        return place;
+    }
+    let leading = kernels.iter().zip(finishes).filter(|(_, finishes)| !**finishes).map(|(kernel, _)| *kernel);
+    let Place::Known(calls) = find(&leading.collect::<Vec<_>>(), order, expected) else { return Place::Unknown };
+    let mut calls = calls.into_iter();
+    let mut call = 0;
+    let of_kernel = finishes.iter().map(|finishes| {
+        if !finishes {
+            call = calls.next().unwrap_or(call);
+        }
+        call
+    });
+    Place::Known(of_kernel.collect())
+}
+
 /// Lays the kernels of a family, in order of time, beside the expected calls of that family in order of the model.
 pub(super) fn find(kernels: &[KernelId], order: &[usize], expected: &[Expected]) -> Place {
     let mut fits: Vec<(usize, usize, Vec<usize>)> = ways(order, expected)
@@ -153,6 +173,20 @@ mod tests {
         // Twice the same kernel is twice the calls, which were not expected.
         assert_eq!(find(&kernels("aaaa"), &[0, 0], &expected), Place::Unknown);
         assert_eq!(find(&kernels("arra"), &[0, 0], &expected), Place::Unknown);
+    }
+
+    /// Layers with a window run one kernel, full ones a split one (`f`) with its reduction (`r`).
+    #[test]
+    fn reductions_belong_to_the_call_before_them() {
+        let expected = [call("attention", "window", None), call("attention", "full", None)];
+        let found = |text: &str, order: &[usize]| {
+            let finishes: Vec<bool> = text.chars().map(|kernel| kernel == 'r').collect();
+            find_finished(&kernels(text), &finishes, order, &expected)
+        };
+        assert_eq!(found("wfrwfr", &[0, 1, 0, 1]), Place::Known(vec![0, 1, 1, 0, 1, 1]));
+        assert_eq!(found("wrwr", &[0, 0]), Place::Known(vec![0; 4]));
+        assert_eq!(found("rwfwf", &[0, 1, 0, 1]), Place::Unknown, "nothing that it could finish");
+        assert_eq!(found("wfrffr", &[0, 1, 0, 1]), Place::Unknown, "a role of two kernels");
     }
 
     #[test]

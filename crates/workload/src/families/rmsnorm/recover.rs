@@ -222,7 +222,10 @@ fn from_params(op: &OpCall, signature: &Signature) -> Result<Recovered, ShapeErr
 fn agree_with_params(op: &OpCall, rows: u64, hidden: u64) -> Result<(), ShapeError> {
     agree(op, "num_channels", hidden)?;
     let Some(dims) = derived_dims(op, "op_shape") else { return Ok(()) };
-    if rows_and_width(op, "op_shape", &dims)? == (rows, hidden) {
+    // `op_shape` is the input's: a row may be more than its last dim.
+    let (outer, width) = rows_and_width(op, "op_shape", &dims)?;
+    let is_same_size = outer.checked_mul(width) == rows.checked_mul(hidden);
+    if is_same_size && hidden.is_multiple_of(width) {
         return Ok(());
     }
     Err(unclear(op, "op_shape", format!("{dims:?}"), format!("the arguments say {rows} rows of {hidden} elements")))

@@ -131,7 +131,14 @@ fn operators_give_shapes() {
     let groups: &[u64] = &[32, 45];
     let mut none = call("aten::rms_norm", &[(M, BF16), (&[], ""), (W, BF16), (&[], "1e-05")]);
     none.args[1] = OpArg { concrete: "[2880]".into(), ..OpArg::default() };
+    // As a trace has it: 128 workgroups, one a row, were launched for it.
+    let mut several = call("aten::_fused_rms_norm", &[(&[8, 16, 32, 32], "float"), (&[], ""), (&[32, 32], "float")]);
+    several.args[1] = OpArg { concrete: "[32, 32]".into(), ..OpArg::default() };
+    let mut unweighted = several.clone();
+    unweighted.args[2] = OpArg::default();
     for (op, shape, dtypes) in [
+        (several, "rows=128,hidden=1024,add=false", "f32"),
+        (unweighted, "rows=128,hidden=1024,add=false", "f32"),
         (
             call("aiter::rms_norm", &[(M, BF16), (W, BF16), (&[], "1.0000000000000001e-05"), (&[], "0")]),
             "rows=32,hidden=2880,add=false,eps=1e-5",
@@ -227,6 +234,10 @@ fn parameters_stand_in_for_arguments_and_are_checked_against_them() {
 
 #[test]
 fn unclear_calls_are_errors() {
+    let mut wrong = call("aten::rms_norm", &[(M, BF16), (&[], ""), (W, BF16)]);
+    wrong.args[1] = OpArg { concrete: "[32, 45]".into(), ..OpArg::default() };
+    let error = recover(&wrong).unwrap().unwrap_err().to_string();
+    assert!(error.contains("normalized_shape") && error.contains("[32, 2880]"), "{error}");
     for (op, part) in [
         (call("aiter::rms_norm", &[]), "op_shape"),
         (call("aiter::rms_norm", &[(M, "unsigned char"), (W, BF16)]), "bf16, f16 or f32"),

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod steps;
+
 use kbench_profile::{Inventory, Phase, Provenance, ReadOptions, Row, read};
 use kbench_workload::Family;
 use proptest::prelude::*;
