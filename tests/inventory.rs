@@ -64,6 +64,75 @@ fn the_table_names_coverage_and_markdown_has_the_same_rows() {
     }
 }
 
+/// A prefill of one kernel and a decode of two, under ATOM's labels; µs.
+const TRACE: &str = r#"{"schemaVersion":1,"roctracer_version":4.1,"traceEvents":[
+{"ph":"X","cat":"user_annotation","name":"prefill[bs=1 tok=16 ctx=16]","pid":1,"tid":1,"ts":100,"dur":50,"args":{"External id":1}},
+{"ph":"X","cat":"cuda_runtime","name":"hipLaunchKernel","pid":1,"tid":1,"ts":110,"dur":2,"args":{"cid":1,"correlation":1,"kernel":"attn_fwd"}},
+{"ph":"X","cat":"user_annotation","name":"decode[bs=4 tok=4 d=4 sqsq=4 sqsk=4000 sk=4000]","pid":1,"tid":1,"ts":200,"dur":50,"args":{"External id":2}},
+{"ph":"X","cat":"cuda_runtime","name":"hipLaunchKernel","pid":1,"tid":1,"ts":210,"dur":2,"args":{"cid":1,"correlation":2,"kernel":"pa_decode"}},
+{"ph":"X","cat":"cuda_runtime","name":"hipLaunchKernel","pid":1,"tid":1,"ts":220,"dur":2,"args":{"cid":1,"correlation":3,"kernel":"pa_decode"}},
+{"ph":"X","cat":"kernel","name":"attn_fwd","pid":0,"tid":0,"ts":120,"dur":40,"args":{"device":0,"stream":0,"correlation":1,"kind":"Dispatch Kernel"}},
+{"ph":"X","cat":"kernel","name":"pa_decode","pid":0,"tid":0,"ts":220,"dur":10,"args":{"device":0,"stream":0,"correlation":2,"kind":"Dispatch Kernel"}},
+{"ph":"X","cat":"kernel","name":"pa_decode","pid":0,"tid":0,"ts":240,"dur":10,"args":{"device":0,"stream":0,"correlation":3,"kind":"Dispatch Kernel"}}
+]}"#;
+
+#[test]
+fn steps_of_a_trace_in_every_format() {
+    let bench = Bench::new();
+    bench.file("trace.json", TRACE);
+    let steps = |format: &str| {
+        let output = bench.kbench().args(["inventory", "trace.json", "--steps", "--format", format]).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).unwrap()
+    };
+    let document: Value = serde_json::from_str(&steps("json")).unwrap();
+    assert_eq!(document["schema"], "kbench.steps/1");
+    let decode = &document["steps"][1];
+    // 220 to 250 µs, 20 of them busy; 120 µs is the trace's first kernel.
+    for (key, value) in
+        [("start_ns", 100_000), ("span_ns", 30_000), ("kernel_ns", 20_000), ("kernels", 2), ("nq_nkv", 4000)]
+    {
+        assert_eq!(decode[key], value, "{key}");
+    }
+    assert_eq!(decode["attention"][0]["pairs"]["exact"], 4000);
+    assert_eq!(document["phases"]["prefill"]["span_ns"]["p50"], 40_000.0);
+    let csv = steps("csv");
+    let line = csv.lines().nth(2).unwrap();
+    assert!(
+        line.starts_with("1,decode,decode[bs=4 tok=4 d=4 sqsq=4 sqsk=4000 sk=4000],100000,30000,20000,20000,2,"),
+        "{line}"
+    );
+    assert!(line.ends_with(",4,,4,4,4000,4000,full decode=4000,full decode=4000"), "{line}");
+    for format in ["table", "md"] {
+        let text = steps(format);
+        assert!(text.contains("30.00 µs") && text.contains("33.3 %") && text.contains("4.00 k"), "{text}");
+    }
+}
+
+#[test]
+fn a_step_or_a_phase_alone_and_the_summary() {
+    let bench = Bench::new();
+    bench.file("trace.json", TRACE);
+    let inventory = |more: &[&str]| bench.kbench().args(["inventory", "trace.json"]).args(more).assert();
+    inventory(&["--step", "1"]).success().stdout(contains("kernel time: 20.000 µs")).stdout(contains("selected_steps"));
+    inventory(&["--phase", "prefill"]).success().stdout(contains("only phase prefill is shown: 66.7 %"));
+    inventory(&["--phase", "mixed"]).code(2).stderr(contains("the profile has prefill, decode"));
+    inventory(&["--step", "7"]).code(2).stderr(contains("no step 7: it has 2, from 0 to 1"));
+    inventory(&["--step", "x"]).code(2).stderr(contains("is no step number"));
+    inventory(&["-o", "PROFILE.md"]).success();
+    let summary = bench.read("PROFILE.md");
+    // 130 µs from the first start to the last end, 60 busy.
+    for part in [
+        "busy 60.000 µs (46.2 %)",
+        "| Flash Attention |",
+        "prefill 40.00 µs (66.7 %)",
+        "## Shapes",
+        "| none | 100.0 % |",
+        "## Health",
+    ] {
+        assert!(summary.contains(part), "{part} in {summary}");
+    }
+}
+
 /// Expected kernel-time totals: the facts' R12 where they name the trace, else the source's own sum.
 #[test]
 fn every_real_file_is_an_inventory_or_a_clear_error() {

@@ -91,6 +91,7 @@ pub fn read<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Invent
         let path = paths.first().map(|path| path.as_ref().to_owned()).unwrap_or_default();
         return Err(ReadError::NoSuchStep { path, steps, count: ledger.steps_seen });
     }
+    trace_inventory::tell_attention(&mut ledger);
     if units.len() > 1 {
         let text = format!("{} profiles were added up", units.len());
         ledger.health.tell(Severity::Note, "merged", text);

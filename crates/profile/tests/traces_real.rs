@@ -165,7 +165,18 @@ fn captures_give_shapes_to_replays() {
         assert_eq!(with.total_ns(), without.total_ns(), "{run}");
         let coverage = with.coverage();
         assert!(coverage.with_shape >= 0.99, "{run}: {coverage:?}");
-        assert!(coverage.by_provenance["capture"] > 0.95, "{run}: {coverage:?}");
+        let name = coverage.by_provenance.get("name").copied().unwrap_or(0.0);
+        assert!(coverage.by_provenance["capture"] + name > 0.95, "{run}: {coverage:?}");
+        let attention: Vec<_> = with.rows.iter().filter(|row| row.family == Family::PagedAttention).collect();
+        assert!(
+            attention.iter().all(|row| row.shaped().0 == row.calls && !row.shapes[0].is_generic()),
+            "{run}: {attention:?}"
+        );
+        for used in attention.iter().flat_map(|row| &row.shapes).filter(|used| used.provenance == Provenance::Name) {
+            // Heads and head size of the captured operator's arguments ([32, 32, 128] and [835874, 1, 8, 128]); contexts of the label.
+            let expected = "q_heads=32,kv_heads=8,head_dim=128,batch=32,ctx_total=32785,q_len=1,block_size=1";
+            assert_eq!(used.shape.to_string(), expected, "{run}");
+        }
         let joined = with.health.iter().find(|finding| finding.code == "capture_joined").unwrap();
         assert!(joined.message.starts_with(&format!("{replayed} of {replayed} replayed")), "{}", joined.message);
         assert!(!codes(&with).contains(&"incomplete_graph_replay"), "{run}: {:?}", with.health);

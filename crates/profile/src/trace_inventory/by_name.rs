@@ -6,7 +6,7 @@
 //! - `topksoftmax_{rows}x{experts}x{topk}` (aiter): the router; the rows are those of one workgroup, so the label gives them.
 //! - `store_kvcache<bytes>` (SGLang): bytes of one token's row.
 
-use super::run::Run;
+use super::run::{Run, RunKernel};
 use super::shapes::{Given, ShapeId, Shapes};
 use super::steps::StepId;
 use crate::inventory::{Phase, Provenance};
@@ -21,17 +21,33 @@ use std::collections::{BTreeMap, HashMap};
 /// Parameters that a name carries.
 type Parameters = BTreeMap<String, String>;
 
-/// Gives kernels without any shape what their name, step and launch tell.
+/// Gives kernels without a shape, or with nothing but the dims of an operator that no family knows, what their name, step and launch tell. A
+/// kernel that only finishes what the one before it on its stream began (a reduction) goes with it.
 pub(super) fn join(run: &mut Run<'_>, names: &mut Names, shapes: &mut Shapes) {
     let mut read: HashMap<KernelId, Parameters> = HashMap::new();
     let mut known: HashMap<(KernelId, StepId, Option<Geometry>), Option<ShapeId>> = HashMap::new();
     let mut made: Vec<(Family, Shape, ShapeId)> = Vec::new();
+    let mut before: Option<(RunKernel<'_>, Family, ShapeId)> = None;
     for index in 0..run.kernels.len() {
         let kernel = run.kernels[index];
-        let (None, Some(step)) = (kernel.shape, kernel.standing.step) else { continue };
+        let begun = before.take();
+        let Some(step) = kernel.standing.step else { continue };
+        let (family, category) = names.class(kernel.id, kernel.op.map(|op| run.trace.name(op)));
+        let is_open = kernel.shape.is_none_or(|shape| shapes.get(shape).family.is_none() && family.is_replayable());
+        if !is_open {
+            continue;
+        }
+        if let Some((leading, of_family, shape)) = begun
+            && category.contains("Reduce")
+            && of_family == family
+            && leading.event.track == kernel.event.track
+            && leading.standing.step == Some(step)
+        {
+            run.kernels[index].shape = Some(shape);
+            continue;
+        }
         let shape = *known.entry((kernel.id, step, kernel.geometry)).or_insert_with(|| {
             let found = read.entry(kernel.id).or_insert_with(|| parameters(names.canonical(kernel.id)));
-            let (family, _) = names.class(kernel.id, kernel.op.map(|op| run.trace.name(op)));
             let shape = shape(family, found, run.steps.get(step), kernel.geometry.and_then(|geometry| geometry.grid))?;
             let same = made.iter().find(|(known, made, _)| *known == family && *made == shape);
             Some(same.map(|(.., id)| *id).unwrap_or_else(|| {
@@ -40,7 +56,10 @@ pub(super) fn join(run: &mut Run<'_>, names: &mut Names, shapes: &mut Shapes) {
                 id
             }))
         });
-        run.kernels[index].shape = shape;
+        if let Some(shape) = shape {
+            run.kernels[index].shape = Some(shape);
+            before = Some((kernel, family, shape));
+        }
     }
 }
 

@@ -33,6 +33,7 @@ use shapes::{ShapeId, Shapes};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use steps::{ModuleId, Purpose};
+pub(crate) use summary::tell_attention;
 
 /// Most unknown labels that are named in a finding.
 const MAX_LABELS: usize = 5;

@@ -36,7 +36,6 @@ pub(super) fn select_steps(run: &mut Run<'_>, wanted: Option<StepRange>, model: 
     if let Some(window) = window(run, wanted.is_none()) {
         ledger.window.get_or_insert_default().add(window);
     }
-    tell_attention(ledger);
 }
 
 /// The steps that have kernels, in order of their first one, each with its kernels as indices in order of time.
@@ -91,8 +90,8 @@ fn window(run: &Run<'_>, with_copies: bool) -> Option<Window> {
     Some(Window { span_ns, busy_ns, kernels: count })
 }
 
-/// Says what the labels' sums give and what they leave open.
-fn tell_attention(ledger: &mut Ledger) {
+/// Says what the labels' sums of all traces give and what they leave open.
+pub(crate) fn tell_attention(ledger: &mut Ledger) {
     let steps = ledger.steps.iter().flat_map(|step| &step.attention);
     let mut work = steps.filter(|work| work.nq_nkv.exact().is_some() || work.pairs != Count::Unknown).peekable();
     if work.peek().is_none() {
