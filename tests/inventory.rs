@@ -101,7 +101,7 @@ fn steps_of_a_trace_in_every_format() {
         line.starts_with("1,decode,decode[bs=4 tok=4 d=4 sqsq=4 sqsk=4000 sk=4000],100000,30000,20000,20000,2,"),
         "{line}"
     );
-    assert!(line.ends_with(",4,,4,4,4000,4000,full decode=4000,full decode=4000"), "{line}");
+    assert!(line.ends_with(",4,4,4,4,4000,4000,full decode=4000,full decode=4000"), "{line}");
     for format in ["table", "md"] {
         let text = steps(format);
         assert!(text.contains("30.00 µs") && text.contains("33.3 %") && text.contains("4.00 k"), "{text}");
