@@ -6,9 +6,13 @@ pub mod attention;
 mod checks;
 pub mod fmha;
 pub mod gemm;
+pub mod kv_cache;
+pub mod moe_gate;
 pub mod moe_gemm;
+pub mod moe_sort;
 pub mod paged_attention;
 pub mod rmsnorm;
+pub mod rope;
 mod row_quant;
 mod sizes;
 #[cfg(test)]
