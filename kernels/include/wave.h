@@ -35,6 +35,12 @@ struct Max {
     static constexpr float neutral = -infinity;
     KB_INLINE static float apply(float a, float b) { return max(a, b); }
 };
+// The largest of numbers that are not negative and not NaN: the order of their bits is theirs, and integers need no
+// quieting of NaN.
+struct MaxMagnitude {
+    static constexpr float neutral = 0.0f;
+    KB_INLINE static float apply(float a, float b) { return float_of(max_u32(bits_of(a), bits_of(b))); }
+};
 struct Min {
     static constexpr float neutral = infinity;
     KB_INLINE static float apply(float a, float b) { return min(a, b); }
