@@ -104,6 +104,21 @@ KB_INLINE float reduce_wave(float value) {
 #endif
 }
 
+// The smallest of the wave's numbers, in every lane.
+KB_DEVICE u32 reduce_wave_min(u32 value) {
+    value = min_u32(value, dpp<dpp_xor1>(value));
+    value = min_u32(value, dpp<dpp_xor2>(value));
+    value = min_u32(value, dpp<dpp_half_mirror>(value));
+    value = min_u32(value, dpp<dpp_mirror>(value));
+#if defined(__GFX9__)
+    value = min_u32(value, __builtin_amdgcn_update_dpp(~0u, value, dpp_bcast15, 0xA, 0xF, false));
+    value = min_u32(value, __builtin_amdgcn_update_dpp(~0u, value, dpp_bcast31, 0xC, 0xF, false));
+    return read_lane(value, 63);
+#else
+    return min_u32(value, swap_rows(value));
+#endif
+}
+
 // One value a wave of the largest workgroup (1024 work-items).
 constexpr u32 max_waves = 1024 / wave_size;
 
