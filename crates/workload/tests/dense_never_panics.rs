@@ -27,6 +27,12 @@ const NAMES: &[&str] = &[
     "_C::silu_and_mul",
     "_C::silu_and_mul_per_block_quant",
     "aiter::act_and_mul",
+    "aiter::dynamic_per_token_scaled_quant",
+    "_C::per_token_group_fp8_quant",
+    "aten::embedding",
+    "aten::index_select",
+    "aten::argmax",
+    "aiter::mixed_sample_outer_exponential",
 ];
 
 fn size() -> impl Strategy<Value = u64> {
