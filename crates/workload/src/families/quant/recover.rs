@@ -86,10 +86,5 @@ fn from_args(op: &OpCall, signature: &Signature) -> Result<Recovered, ShapeError
         1 => shape.with_word("quant", "per_token"),
         _ => shape.with_word("quant", "group").with("group", hidden / groups),
     };
-    Ok(Recovered {
-        family: Family::Quant,
-        shape,
-        dtypes: Dtypes::uniform(x).with("out", out),
-        assumed: Vec::new(),
-    })
+    Ok(Recovered { family: Family::Quant, shape, dtypes: Dtypes::uniform(x).with("out", out), assumed: Vec::new() })
 }

@@ -149,10 +149,7 @@ fn unclear_calls_are_errors() {
         (call("aiter::static_per_tensor_quant", &[(M, FP8), (M, BF16), (&[1], "float")]), "given scale"),
         (call("_C::dynamic_scaled_fp8_quant", &[(M, FP8), (M, BF16), (&[1], "float")]), "whole tensor"),
         (
-            call(
-                "_C::dynamic_per_token_scaled_fp8_quant",
-                &[(M, FP8), (M, BF16), (scale, "float"), (&[1], "float")],
-            ),
+            call("_C::dynamic_per_token_scaled_fp8_quant", &[(M, FP8), (M, BF16), (scale, "float"), (&[1], "float")]),
             "bounds the scales",
         ),
         (

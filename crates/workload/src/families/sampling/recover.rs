@@ -42,7 +42,12 @@ fn from_out(op: &OpCall, mode: &str) -> Result<Recovered, ShapeError> {
     let (batch, vocab) = rows_and_width(op, "logits", dims)?;
     let out_dims = tensor(op, 0, "output")?;
     if elements(op, "output", out_dims)? != batch {
-        return Err(unclear(op, "output", format!("{out_dims:?}"), format!("one token for each of {batch} rows is expected")));
+        return Err(unclear(
+            op,
+            "output",
+            format!("{out_dims:?}"),
+            format!("one token for each of {batch} rows is expected"),
+        ));
     }
     let out = dtype(op, 0, "output")?;
     built(op, mode, batch, vocab, 1, out)
@@ -60,10 +65,20 @@ fn from_noise(op: &OpCall, mode: &str) -> Result<Recovered, ShapeError> {
     Ok(recovered)
 }
 
-fn built(op: &OpCall, mode: &str, batch: u64, vocab: u64, logits: usize, out: DtypeTag) -> Result<Recovered, ShapeError> {
+fn built(
+    op: &OpCall,
+    mode: &str,
+    batch: u64,
+    vocab: u64,
+    logits: usize,
+    out: DtypeTag,
+) -> Result<Recovered, ShapeError> {
     let logits = dtype(op, logits, "logits")?;
     if !matches!(logits, DtypeTag::Exact(logits) if FLOATS.contains(&logits)) {
-        return Err(ShapeError::dtype(logits, format!("is not what {} samples from: bf16, f16 or f32", op.base_name())));
+        return Err(ShapeError::dtype(
+            logits,
+            format!("is not what {} samples from: bf16, f16 or f32", op.base_name()),
+        ));
     }
     if !matches!(out, DtypeTag::Exact(Dtype::I32 | Dtype::I64)) {
         return Err(ShapeError::dtype(out, format!("of the tokens of {}: i32 or i64 is needed", op.base_name())));

@@ -66,11 +66,11 @@ fn races_are_won_clearly() {
     let case = sampling("batch=64,vocab=4096,mode=random", "bf16");
     let tensors = filled(&case);
     let (noise, temperature) = (tensors.get("noise").view::<f32>(), tensors.get("temperature").view::<f32>());
-    for row in 0..64 {
+    for (row, temperature) in temperature.iter().enumerate() {
         let mut scores: Vec<f64> = (row * 4096..(row + 1) * 4096)
             .map(|at| {
                 let logit = narrow::get(Dtype::Bf16, tensors.get("logits").bytes(), at);
-                logit / f64::from(temperature[row]) - f64::from(noise[at]).ln()
+                logit / f64::from(*temperature) - f64::from(noise[at]).ln()
             })
             .collect();
         scores.sort_by(f64::total_cmp);
