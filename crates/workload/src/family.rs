@@ -81,6 +81,9 @@ impl Family {
         Family::KvCache,
         Family::MoeGate,
         Family::MoeSort,
+        Family::Quant,
+        Family::Embedding,
+        Family::Sampling,
     ];
 
     /// Every family.
@@ -189,6 +192,9 @@ pub fn case(
         Family::KvCache => families::kv_cache::build(shape, dtypes, options),
         Family::MoeGate => families::moe_gate::build(shape, dtypes, options),
         Family::MoeSort => families::moe_sort::build(shape, dtypes, options),
+        Family::Quant => families::quant::build(shape, dtypes, options),
+        Family::Embedding => families::embedding::build(shape, dtypes, options),
+        Family::Sampling => families::sampling::build(shape, dtypes, options),
         other => Err(ShapeError::NoWorkload(other.name())),
     }
 }
@@ -206,4 +212,7 @@ pub fn recover(op: &OpCall) -> Option<Result<Recovered, ShapeError>> {
         .or_else(|| families::kv_cache::recover(op))
         .or_else(|| families::moe_gate::recover(op))
         .or_else(|| families::moe_sort::recover(op))
+        .or_else(|| families::quant::recover(op))
+        .or_else(|| families::embedding::recover(op))
+        .or_else(|| families::sampling::recover(op))
 }
