@@ -32,7 +32,6 @@ pub use shape::{MoeGate, Score};
 
 pub(crate) use recover::recover;
 
-use crate::families::sizes;
 use crate::{
     CaseOptions, Dtype, Dtypes, Family, ShapeError, ShapeMap, TensorSet, TensorSpec, Tolerance, Work, Workload, random,
 };
@@ -52,9 +51,11 @@ impl Workload for MoeGate {
     }
 
     fn dtypes(&self) -> Dtypes {
+        // A bias is f32 unless its role says otherwise, whatever the logits are.
+        let dtypes = Dtypes::uniform(self.logits);
         match self.bias {
-            None => Dtypes::uniform(self.logits),
-            Some(bias) => sizes::shown(&[("logits", self.logits), ("bias", bias)]),
+            None => dtypes,
+            Some(bias) => dtypes.with("bias", bias),
         }
     }
 
