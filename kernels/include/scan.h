@@ -7,7 +7,10 @@ namespace kb {
 
 // The lanes for which `condition` holds, lane 0 in bit 0; lanes that are not active do not count.
 KB_DEVICE u64 lanes_where(bool condition) {
-#if defined(__GFX9__) || defined(__GFX8__)
+#if (defined(__GFX9__) || defined(__GFX8__)) && defined(__clang_major__) && __clang_major__ < 16
+    // Compilers before 16 have no ballot; 33 is "not equal".
+    return __builtin_amdgcn_uicmp(u32(condition), 0u, 33);
+#elif defined(__GFX9__) || defined(__GFX8__)
     return __builtin_amdgcn_ballot_w64(condition);
 #else
     return __builtin_amdgcn_ballot_w32(condition);
