@@ -85,6 +85,17 @@ KB_INLINE void gemm_tile(Gemm g, u64 a_row, u64 a_k, u64 b_row, u64 b_k) {
     }
 }
 
+// Adds the products of `run` k, from `k` of the lane on; unless `whole`, up to `length` only.
+template <class Matrix, u32 blocks, u32 run, bool whole>
+KB_INLINE void multiply_run(f32x4 (&sums)[blocks], const u16* weights, const u16* const (&rows)[blocks], u32 k, u32 length) {
+    Fragment w[run / 32], x[blocks][run / 32];
+    for (u32 s = 0; s < run / 32; ++s) w[s] = ContiguousRows::load<whole>(weights, k + 32 * s, length, 1);
+    for (u32 j = 0; j < blocks; ++j)
+        for (u32 s = 0; s < run / 32; ++s) x[j][s] = ContiguousRows::load<whole>(rows[j], k + 32 * s, length, 1);
+    for (u32 s = 0; s < run / 32; ++s)
+        for (u32 j = 0; j < blocks; ++j) sums[j] = Matrix::multiply(w[s], x[j][s], sums[j]);
+}
+
 // 16 columns of up to 16·blocks rows. Wave w takes k in runs of 128, every fourth. k is a multiple of 8.
 template <class Matrix, u32 blocks>
 KB_INLINE void gemm_skinny(Gemm g) {
@@ -100,16 +111,12 @@ KB_INLINE void gemm_skinny(Gemm g) {
         rows[j] = g.a + u64(min_u32(16 * j + lane % 16, g.m - 1)) * g.k;
         sums[j] = f32x4{0, 0, 0, 0};
     }
-    for (u32 first = wave * run; first < g.k; first += waves * run) {
-        Fragment w[run / 32];
-        const u32 k = first + lane / 16 * 8;
-        for (u32 s = 0; s < run / 32; ++s) w[s] = ContiguousRows::load(weights, k + 32 * s, g.k, 1);
-        for (u32 s = 0; s < run / 32; ++s) {
-            for (u32 j = 0; j < blocks; ++j) {
-                sums[j] = Matrix::multiply(w[s], ContiguousRows::load(rows[j], k + 32 * s, g.k, 1), sums[j]);
-            }
-        }
+    const u32 lane_k = lane / 16 * 8;
+    u32 first = wave * run;
+    for (; first + run <= g.k; first += waves * run) {
+        multiply_run<Matrix, blocks, run, true>(sums, weights, rows, first + lane_k, g.k);
     }
+    if (first < g.k) multiply_run<Matrix, blocks, run, false>(sums, weights, rows, first + lane_k, g.k);
     for (u32 j = 0; j < blocks; ++j) parts[wave][j][lane] = sums[j];
     barrier();
     const u32 block = wave;

@@ -24,7 +24,7 @@ using Fragment = u32x4;
 typedef i16 i16x4 __attribute__((ext_vector_type(4)));
 typedef __bf16 bf16x8 __attribute__((ext_vector_type(8)));
 
-// Four f32 rounded to 16 bits each; the first in the low half of the first word.
+// A fragment of two halves.
 KB_DEVICE Fragment join(u32x2 low, u32x2 high) { return Fragment{low[0], low[1], high[0], high[1]}; }
 
 // Products of bf16.
@@ -38,6 +38,7 @@ struct MatrixBf16 {
         return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bit_cast<i16x4>(a.hi), bit_cast<i16x4>(b.hi), c, 0, 0, 0);
 #endif
     }
+    // Four f32 rounded to 16 bits each, the first in the low half of the first word.
     KB_INLINE static u32x2 pack4(f32x4 values) {
         return u32x2{pack_bf16(values[0], values[1]), pack_bf16(values[2], values[3])};
     }
@@ -72,9 +73,6 @@ struct MatrixF16 {
     KB_INLINE static float widen(u16 bits) { return float(bit_cast<f16>(bits)); }
     KB_INLINE static u16 narrow(float value) { return bit_cast<u16>(f16(value)); }
 };
-
-// Eight elements at an address that is a multiple of 16 bytes.
-KB_DEVICE Fragment load_fragment(const u16* address) { return *reinterpret_cast<const Fragment*>(address); }
 
 // The low halves of two words, and the high halves: two rows of pairs become two columns of pairs.
 KB_DEVICE u32 pair_low(u32 first, u32 second) { return permute_bytes(second, first, 0x05040100u); }

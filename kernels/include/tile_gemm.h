@@ -12,20 +12,23 @@ namespace kb {
 constexpr u32 tile_depth = 64;
 constexpr u32 tile_threads = 256;
 
-// Reads k 8·chunk .. 8·chunk+7 of rows whose length is a multiple of 8, at 16-byte boundaries.
+// Reads eight k of rows whose length is a multiple of 8, at 16-byte boundaries. `whole`: all of them are there; else those beyond
+// `length` are zeros.
 struct ContiguousRows {
+    template <bool whole>
     KB_INLINE static Fragment load(const u16* row, u32 k, u32 length, u64) {
-        return k < length ? load_fragment(row + k) : Fragment{0, 0, 0, 0};
+        return whole || k < length ? load16(row + k) : Fragment{0, 0, 0, 0};
     }
 };
 
 // Reads elements `stride` apart, of any length.
 struct StridedRows {
+    template <bool whole>
     KB_INLINE static Fragment load(const u16* row, u32 k, u32 length, u64 stride) {
-        u16 values[8];
-        for (u32 i = 0; i < 8; ++i) values[i] = k + i < length ? row[(k + i) * stride] : u16(0);
+        u32 values[8];
+        for (u32 i = 0; i < 8; ++i) values[i] = whole || k + i < length ? row[(k + i) * stride] : 0;
         Fragment fragment;
-        for (u32 i = 0; i < 4; ++i) fragment[i] = u32(values[2 * i]) | u32(values[2 * i + 1]) << 16;
+        for (u32 i = 0; i < 4; ++i) fragment[i] = values[2 * i] | values[2 * i + 1] << 16;
         return fragment;
     }
 };
@@ -82,10 +85,20 @@ struct TileGemm {
 
   private:
     KB_INLINE void fetch(Fragment (&next_n)[passes_n], Fragment (&next_m)[passes_m], u32 k, u32 length) {
+        // The last depth alone has k that may not be there.
+        if (k + tile_depth <= length) {
+            load<true>(next_n, next_m, k, length);
+        } else {
+            load<false>(next_n, next_m, k, length);
+        }
+    }
+
+    template <bool whole>
+    KB_INLINE void load(Fragment (&next_n)[passes_n], Fragment (&next_m)[passes_m], u32 k, u32 length) {
         const u32 at_n = k + 8 * fetch_chunk(across_n);
         const u32 at_m = k + 8 * fetch_chunk(across_m);
-        for (u32 p = 0; p < passes_n; ++p) next_n[p] = Rows::load(rows_n[p], at_n, length, stride_n);
-        for (u32 p = 0; p < passes_m; ++p) next_m[p] = Rows::load(rows_m[p], at_m, length, stride_m);
+        for (u32 p = 0; p < passes_n; ++p) next_n[p] = Rows::template load<whole>(rows_n[p], at_n, length, stride_n);
+        for (u32 p = 0; p < passes_m; ++p) next_m[p] = Rows::template load<whole>(rows_m[p], at_m, length, stride_m);
     }
 
     template <u32 passes>
@@ -104,8 +117,8 @@ struct TileGemm {
         for (u32 step = 0; step < tile_depth / 32; ++step) {
             const u32 chunk = (4 * step + lane_id() / 16) ^ (row % 8);
             Fragment a[blocks_n], b[blocks_m];
-            for (u32 i = 0; i < blocks_n; ++i) a[i] = load_fragment(from_n + 16 * i * tile_depth + 8 * chunk);
-            for (u32 j = 0; j < blocks_m; ++j) b[j] = load_fragment(from_m + 16 * j * tile_depth + 8 * chunk);
+            for (u32 i = 0; i < blocks_n; ++i) a[i] = load16(from_n + 16 * i * tile_depth + 8 * chunk);
+            for (u32 j = 0; j < blocks_m; ++j) b[j] = load16(from_m + 16 * j * tile_depth + 8 * chunk);
             for (u32 i = 0; i < blocks_n; ++i)
                 for (u32 j = 0; j < blocks_m; ++j) sums[i][j] = Matrix::multiply(a[i], b[j], sums[i][j]);
         }
