@@ -165,6 +165,7 @@ struct Softmax {
         float largest = -infinity;
 #pragma unroll
         for (u32 t = 0; t < 4; ++t)
+#pragma unroll
             for (u32 r = 0; r < 4; ++r) largest = max(largest, scores[t][r]);
         const float now = max(maximum, over_query<Max>(largest) * scale);
         const float base = now == -infinity ? 0.0f : now;
@@ -173,6 +174,7 @@ struct Softmax {
         sum *= factor;
 #pragma unroll
         for (u32 t = 0; t < 4; ++t) {
+#pragma unroll
             for (u32 r = 0; r < 4; ++r) {
                 scores[t][r] = exp2(fma(scores[t][r], scale, -base));
                 sum += scores[t][r];
@@ -205,6 +207,7 @@ KB_INLINE void fmha(Fmha f) {
         query[c] = query0 + 16 * c + lane % 16;
         const u32 row = min_u32(query[c], f.q_len - 1);
         sees[c] = visible(f, i32(row));
+#pragma unroll
         for (u32 s = 0; s < steps; ++s) q[c][s] = load16(f.q + u64(row) * f.q_token + 32 * s + lane / 16 * 8);
     }
     // What all queries of the wave see, and what any query of the workgroup sees.
@@ -217,6 +220,7 @@ KB_INLINE void fmha(Fmha f) {
     f32x4 out[2][blocks];
 #pragma unroll
     for (u32 c = 0; c < 2; ++c)
+#pragma unroll
         for (u32 b = 0; b < blocks; ++b) out[c][b] = f32x4{0, 0, 0, 0};
 
     Fragment next_k[KeyTile<dqk>::passes], next_v[4];
@@ -243,6 +247,7 @@ KB_INLINE void fmha(Fmha f) {
 #pragma unroll
         for (u32 t = 0; t < 4; ++t) {
             scores[0][t] = scores[1][t] = f32x4{0, 0, 0, 0};
+#pragma unroll
             for (u32 s = 0; s < steps; ++s) {
                 const Fragment k = KeyTile<dqk>::read(keys, t / 2, t % 2, s);
                 scores[0][t] = Matrix::multiply(k, q[0][s], scores[0][t]);
@@ -252,8 +257,10 @@ KB_INLINE void fmha(Fmha f) {
         if (tile_end > first_sees.end || tile_begin < last_sees.begin) {
 #pragma unroll
             for (u32 t = 0; t < 4; ++t) {
+#pragma unroll
                 for (u32 r = 0; r < 4; ++r) {
                     const i32 key = i32(key0 + t / 2 * 32 + lane / 16 * 8 + t % 2 * 4 + r);
+#pragma unroll
                     for (u32 c = 0; c < 2; ++c) {
                         const bool seen = key >= sees[c].begin && key < sees[c].end;
                         scores[c][t][r] = seen ? scores[c][t][r] : -infinity;
@@ -265,7 +272,9 @@ KB_INLINE void fmha(Fmha f) {
 #pragma unroll
         for (u32 c = 0; c < 2; ++c) {
             const float factor = softmax[c].update(scores[c], f.scale);
+#pragma unroll
             for (u32 b = 0; b < blocks; ++b) out[c][b] *= factor;
+#pragma unroll
             for (u32 p = 0; p < 2; ++p) {
                 weights[c][p] =
                     join(Matrix::pack4_weights(scores[c][2 * p]), Matrix::pack4_weights(scores[c][2 * p + 1]));
@@ -273,6 +282,7 @@ KB_INLINE void fmha(Fmha f) {
         }
 #pragma unroll
         for (u32 b = 0; b < blocks; ++b) {
+#pragma unroll
             for (u32 p = 0; p < 2; ++p) {
                 const Fragment v = ValueTile<dv>::read(values, b, p);
                 out[0][b] = Matrix::multiply(v, weights[0][p], out[0][b]);
@@ -287,6 +297,7 @@ KB_INLINE void fmha(Fmha f) {
         const float factor = sum > 0.0f ? 1.0f / sum : 0.0f;
         if (query[c] >= f.q_len) continue;
         u16* row = f.out + u64(query[c]) * f.out_token + lane / 16 * 4;
+#pragma unroll
         for (u32 b = 0; b < blocks; ++b) *reinterpret_cast<u32x2*>(row + 16 * b) = Matrix::pack4(out[c][b] * factor);
     }
 }

@@ -21,6 +21,7 @@ KB_INLINE void store_columns(u16* out, const u16* bias, f32x4 sums, u32 columns,
         *reinterpret_cast<u32x2*>(out) = Matrix::pack4(sums);
         return;
     }
+#pragma unroll
     for (u32 i = 0; i < 4; ++i) {
         if (i < columns) out[i] = Matrix::narrow(sums[i] + (bias != nullptr ? Matrix::widen(bias[i]) : 0.0f));
     }
@@ -64,19 +65,23 @@ KB_INLINE void gemm_tile(Gemm g, u64 a_row, u64 a_k, u64 b_row, u64 b_k) {
     tile.stride_m = a_k;
     tile.across_n = b_k != 1;
     tile.across_m = a_k != 1;
+#pragma unroll
     for (u32 p = 0; p < Tile::passes_n; ++p) {
         const u32 row = column0 + Tile::fetch_row(tile.across_n) + p * Tile::rows_a_pass;
         tile.rows_n[p] = g.b + min_u32(row, g.n - 1) * b_row;
     }
+#pragma unroll
     for (u32 p = 0; p < Tile::passes_m; ++p) {
         const u32 row = row0 + Tile::fetch_row(tile.across_m) + p * Tile::rows_a_pass;
         tile.rows_m[p] = g.a + min_u32(row, g.m - 1) * a_row;
     }
     tile.run(g.k, lds);
     const bool aligned = g.n % 4 == 0;
+#pragma unroll
     for (u32 j = 0; j < Tile::blocks_m; ++j) {
         const u32 row = row0 + Tile::first_m() + 16 * j + lane_id() % 16;
         if (row >= g.m) continue;
+#pragma unroll
         for (u32 i = 0; i < Tile::blocks_n; ++i) {
             const u32 column = column0 + Tile::first_n() + 16 * i + lane_id() / 16 * 4;
             const u16* bias = g.bias == nullptr ? nullptr : g.bias + u64(row) * g.bias_row + column;
@@ -89,10 +94,15 @@ KB_INLINE void gemm_tile(Gemm g, u64 a_row, u64 a_k, u64 b_row, u64 b_k) {
 template <class Matrix, u32 blocks, u32 run, bool whole>
 KB_INLINE void multiply_run(f32x4 (&sums)[blocks], const u16* weights, const u16* const (&rows)[blocks], u32 k, u32 length) {
     Fragment w[run / 32], x[blocks][run / 32];
+#pragma unroll
     for (u32 s = 0; s < run / 32; ++s) w[s] = ContiguousRows::load<whole>(weights, k + 32 * s, length, 1);
+#pragma unroll
     for (u32 j = 0; j < blocks; ++j)
+#pragma unroll
         for (u32 s = 0; s < run / 32; ++s) x[j][s] = ContiguousRows::load<whole>(rows[j], k + 32 * s, length, 1);
+#pragma unroll
     for (u32 s = 0; s < run / 32; ++s)
+#pragma unroll
         for (u32 j = 0; j < blocks; ++j) sums[j] = Matrix::multiply(w[s], x[j][s], sums[j]);
 }
 
@@ -107,6 +117,7 @@ KB_INLINE void gemm_skinny(Gemm g) {
     const u16* weights = g.b + u64(min_u32(column0 + lane % 16, g.n - 1)) * g.k;
     const u16* rows[blocks];
     f32x4 sums[blocks];
+#pragma unroll
     for (u32 j = 0; j < blocks; ++j) {
         rows[j] = g.a + u64(min_u32(16 * j + lane % 16, g.m - 1)) * g.k;
         sums[j] = f32x4{0, 0, 0, 0};
@@ -117,6 +128,7 @@ KB_INLINE void gemm_skinny(Gemm g) {
         multiply_run<Matrix, blocks, run, true>(sums, weights, rows, first + lane_k, g.k);
     }
     if (first < g.k) multiply_run<Matrix, blocks, run, false>(sums, weights, rows, first + lane_k, g.k);
+#pragma unroll
     for (u32 j = 0; j < blocks; ++j) parts[wave][j][lane] = sums[j];
     barrier();
     const u32 block = wave;

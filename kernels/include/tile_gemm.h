@@ -26,8 +26,10 @@ struct StridedRows {
     template <bool whole>
     KB_INLINE static Fragment load(const u16* row, u32 k, u32 length, u64 stride) {
         u32 values[8];
+#pragma unroll
         for (u32 i = 0; i < 8; ++i) values[i] = whole || k + i < length ? row[(k + i) * stride] : 0;
         Fragment fragment;
+#pragma unroll
         for (u32 i = 0; i < 4; ++i) fragment[i] = values[2 * i] | values[2 * i + 1] << 16;
         return fragment;
     }
@@ -69,7 +71,9 @@ struct TileGemm {
     KB_INLINE void run(u32 length, u16* lds) {
         u16* tile_of_n = lds;
         u16* tile_of_m = lds + tile_n * tile_depth;
+#pragma unroll
         for (u32 i = 0; i < blocks_n; ++i)
+#pragma unroll
             for (u32 j = 0; j < blocks_m; ++j) sums[i][j] = f32x4{0, 0, 0, 0};
         Fragment next_n[passes_n], next_m[passes_m];
         fetch(next_n, next_m, 0, length);
@@ -97,7 +101,9 @@ struct TileGemm {
     KB_INLINE void load(Fragment (&next_n)[passes_n], Fragment (&next_m)[passes_m], u32 k, u32 length) {
         const u32 at_n = k + 8 * fetch_chunk(across_n);
         const u32 at_m = k + 8 * fetch_chunk(across_m);
+#pragma unroll
         for (u32 p = 0; p < passes_n; ++p) next_n[p] = Rows::template load<whole>(rows_n[p], at_n, length, stride_n);
+#pragma unroll
         for (u32 p = 0; p < passes_m; ++p) next_m[p] = Rows::template load<whole>(rows_m[p], at_m, length, stride_m);
     }
 
@@ -105,6 +111,7 @@ struct TileGemm {
     KB_INLINE void store(u16* tile, const Fragment (&values)[passes], bool across) {
         const u32 row = fetch_row(across);
         const u32 chunk = fetch_chunk(across) ^ (row % 8);
+#pragma unroll
         for (u32 p = 0; p < passes; ++p) {
             *reinterpret_cast<Fragment*>(tile + (row + p * rows_a_pass) * tile_depth + 8 * chunk) = values[p];
         }
@@ -114,12 +121,17 @@ struct TileGemm {
         const u32 row = lane_id() % 16;
         const u16* from_n = tile_of_n + (first_n() + row) * tile_depth;
         const u16* from_m = tile_of_m + (first_m() + row) * tile_depth;
+#pragma unroll
         for (u32 step = 0; step < tile_depth / 32; ++step) {
             const u32 chunk = (4 * step + lane_id() / 16) ^ (row % 8);
             Fragment a[blocks_n], b[blocks_m];
+#pragma unroll
             for (u32 i = 0; i < blocks_n; ++i) a[i] = load16(from_n + 16 * i * tile_depth + 8 * chunk);
+#pragma unroll
             for (u32 j = 0; j < blocks_m; ++j) b[j] = load16(from_m + 16 * j * tile_depth + 8 * chunk);
+#pragma unroll
             for (u32 i = 0; i < blocks_n; ++i)
+#pragma unroll
                 for (u32 j = 0; j < blocks_m; ++j) sums[i][j] = Matrix::multiply(a[i], b[j], sums[i][j]);
         }
     }
