@@ -110,17 +110,17 @@ struct MoeGemm {
 
 enum class Epilogue { gated, plain_activation, weighted };
 
-// One tile: tile_m routed tokens of one expert; tile_n weight rows, which are tile_n columns, or tile_n / 2 when gated. k is a
-// multiple of 8, columns are one of 4.
+// One tile: tile_m routed tokens of one expert (workgroup x, so that neighbours read the same weights); tile_n weight rows
+// (workgroup y), which are tile_n columns, or tile_n / 2 when gated. k is a multiple of 8, columns are one of 4.
 template <class Matrix, u32 tile_n, u32 tile_m, u32 waves_n, Epilogue epilogue>
 KB_INLINE void moe_product(MoeGemm p) {
     using Tile = TileGemm<Matrix, ContiguousRows, tile_n, tile_m, waves_n>;
     constexpr bool gated = epilogue == Epilogue::gated;
     __shared__ u16 lds[Tile::lds_elements] __attribute__((aligned(16)));
-    const u32 row0 = group_y() * tile_m;
+    const u32 block = group_x(), row0 = block * tile_m;
     if (row0 >= p.num_valid[0]) return;
-    const u32 column0 = group_x() * (gated ? tile_n / 2 : tile_n);
-    const u16* w = p.w + u64(p.block_experts[group_y()]) * (gated ? 2 * p.columns : p.columns) * p.k;
+    const u32 column0 = group_y() * (gated ? tile_n / 2 : tile_n);
+    const u16* w = p.w + u64(p.block_experts[block]) * (gated ? 2 * p.columns : p.columns) * p.k;
 
     Tile tile;
 #pragma unroll
@@ -166,12 +166,12 @@ KB_INLINE void moe_product(MoeGemm p) {
     }
 }
 
-// out[token] = Σ over its choices of parts[token·topk + choice]; a work-item has eight columns, workgroup y a token.
+// out[token] = Σ over its choices of parts[token·topk + choice]; a work-item has eight columns, workgroup x a token.
 template <class Matrix>
 KB_INLINE void moe_sum(u16* out, const u16* parts, u32 topk, u32 columns) {
-    const u32 column = (group_x() * 256 + thread_x()) * 8;
+    const u32 column = (group_y() * 256 + thread_x()) * 8;
     if (column >= columns) return;
-    const u64 token = group_y();
+    const u64 token = group_x();
     f32x4 low = {0, 0, 0, 0}, high = {0, 0, 0, 0};
     for (u32 choice = 0; choice < topk; ++choice) {
         const u32x4 words = load16(parts + (token * topk + choice) * columns + column);

@@ -243,8 +243,8 @@ KB_INLINE void paged_attention_split(PagedAttention p) {
 }
 
 // Joins the partitions of one query head of one sequence; a work-item has one element.
-template <class Matrix, u32 dim>
-KB_INLINE void paged_attention_reduce(PagedAttention p) {
+template <class Matrix>
+KB_INLINE void paged_attention_reduce(PagedAttention p, u32 dim) {
     const u32 head = group_x(), sequence = group_y(), d = thread_x();
     const u32 context = u32(p.context_lens[sequence]);
     const u32 begin = first_visible(context, p.window) / p.partition;
@@ -282,12 +282,16 @@ KB_INLINE void paged_attention_reduce(PagedAttention p) {
     KB_KERNEL_FIXED(256) __attribute__((amdgpu_waves_per_eu(waves)))                                                          \
     kb_paged_attention_split_aiter_hd##dim##_##dtype(KB_PA_ARGS) {                                                            \
         kb::paged_attention_split<kb::matrix, dim, true>(KB_PA_CASE);                                                         \
-    }                                                                                                                         \
-    KB_KERNEL_FIXED(dim) kb_paged_attention_reduce_hd##dim##_##dtype(KB_PA_ARGS) {                                            \
-        kb::paged_attention_reduce<kb::matrix, dim>(KB_PA_CASE);                                                              \
+    }
+
+#define KB_PA_REDUCE(dtype, matrix)                                                                                           \
+    KB_KERNEL(256) kb_paged_attention_reduce_##dtype(KB_PA_ARGS, kb::u32 dim) {                                               \
+        kb::paged_attention_reduce<kb::matrix>(KB_PA_CASE, dim);                                                              \
     }
 
 KB_PA_KERNELS(64, bf16, MatrixBf16, 3)
 KB_PA_KERNELS(64, f16, MatrixF16, 3)
 KB_PA_KERNELS(128, bf16, MatrixBf16, 3)
 KB_PA_KERNELS(128, f16, MatrixF16, 3)
+KB_PA_REDUCE(bf16, MatrixBf16)
+KB_PA_REDUCE(f16, MatrixF16)
