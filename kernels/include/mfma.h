@@ -22,7 +22,9 @@ namespace kb {
 using Fragment = u32x4;
 
 typedef i16 i16x4 __attribute__((ext_vector_type(4)));
+#if defined(__gfx950__)
 typedef __bf16 bf16x8 __attribute__((ext_vector_type(8)));
+#endif
 
 // A fragment of two halves.
 KB_DEVICE Fragment join(u32x2 low, u32x2 high) { return Fragment{low[0], low[1], high[0], high[1]}; }
