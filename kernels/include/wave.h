@@ -35,6 +35,12 @@ struct Max {
     static constexpr float neutral = -infinity;
     KB_INLINE static float apply(float a, float b) { return max(a, b); }
 };
+// The largest of numbers that are not negative and not NaN: the order of their bits is theirs, and integers need no
+// quieting of NaN.
+struct MaxMagnitude {
+    static constexpr float neutral = 0.0f;
+    KB_INLINE static float apply(float a, float b) { return float_of(max_u32(bits_of(a), bits_of(b))); }
+};
 struct Min {
     static constexpr float neutral = infinity;
     KB_INLINE static float apply(float a, float b) { return min(a, b); }
@@ -95,6 +101,21 @@ KB_INLINE float reduce_wave(float value) {
     return read_lane(value, 63);
 #else
     return Op::apply(value, float_of(swap_rows(bits_of(value))));
+#endif
+}
+
+// The smallest of the wave's numbers, in every lane.
+KB_DEVICE u32 reduce_wave_min(u32 value) {
+    value = min_u32(value, dpp<dpp_xor1>(value));
+    value = min_u32(value, dpp<dpp_xor2>(value));
+    value = min_u32(value, dpp<dpp_half_mirror>(value));
+    value = min_u32(value, dpp<dpp_mirror>(value));
+#if defined(__GFX9__)
+    value = min_u32(value, __builtin_amdgcn_update_dpp(~0u, value, dpp_bcast15, 0xA, 0xF, false));
+    value = min_u32(value, __builtin_amdgcn_update_dpp(~0u, value, dpp_bcast31, 0xC, 0xF, false));
+    return read_lane(value, 63);
+#else
+    return min_u32(value, swap_rows(value));
 #endif
 }
 
