@@ -19,6 +19,9 @@ constexpr u32 token_mask = 0xFFFFFF;
 constexpr u32 sort_threads = 1024;
 constexpr u32 most_experts = 1024;
 
+// The lanes in which `condition` holds, as bits. (A comparison, 33 is "not equal": compilers before 16 have no ballot.)
+KB_DEVICE u64 lanes_where(bool condition) { return __builtin_amdgcn_uicmp(u32(condition), 0u, 33); }
+
 // One workgroup an expert: counts all routed tokens by expert, finds from that where its own go, and writes them in the order of
 // token and choice. `blocks` are rows of the products' tiles. The last expert's workgroup writes num_valid: rows with padding, tokens.
 KB_DEVICE void moe_sort(u32* sorted, u32* block_experts, u32* num_valid, const i32* topk_ids, u32 tokens, u32 topk, u32 experts,
@@ -53,7 +56,7 @@ KB_DEVICE void moe_sort(u32* sorted, u32* block_experts, u32* num_valid, const i
     for (u32 base = begin; base < end; base += 64) {
         const u32 slot = base + lane;
         const bool match = slot < end && u32(topk_ids[slot]) == own;
-        const u64 ballot = __builtin_amdgcn_ballot_w64(match);
+        const u64 ballot = lanes_where(match);
         if (match) {
             const u32 low = __builtin_amdgcn_mbcnt_lo(u32(ballot), 0);
             const u32 token = slot / topk;
