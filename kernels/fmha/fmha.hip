@@ -165,7 +165,6 @@ struct Softmax {
         float largest = -infinity;
 #pragma unroll
         for (u32 t = 0; t < 4; ++t)
-#pragma unroll
             for (u32 r = 0; r < 4; ++r) largest = max(largest, scores[t][r]);
         const float now = max(maximum, over_query<Max>(largest) * scale);
         const float base = now == -infinity ? 0.0f : now;
@@ -220,7 +219,6 @@ KB_INLINE void fmha(Fmha f) {
     f32x4 out[2][blocks];
 #pragma unroll
     for (u32 c = 0; c < 2; ++c)
-#pragma unroll
         for (u32 b = 0; b < blocks; ++b) out[c][b] = f32x4{0, 0, 0, 0};
 
     Fragment next_k[KeyTile<dqk>::passes], next_v[4];

@@ -98,11 +98,9 @@ KB_INLINE void multiply_run(f32x4 (&sums)[blocks], const u16* weights, const u16
     for (u32 s = 0; s < run / 32; ++s) w[s] = ContiguousRows::load<whole>(weights, k + 32 * s, length, 1);
 #pragma unroll
     for (u32 j = 0; j < blocks; ++j)
-#pragma unroll
         for (u32 s = 0; s < run / 32; ++s) x[j][s] = ContiguousRows::load<whole>(rows[j], k + 32 * s, length, 1);
 #pragma unroll
     for (u32 s = 0; s < run / 32; ++s)
-#pragma unroll
         for (u32 j = 0; j < blocks; ++j) sums[j] = Matrix::multiply(w[s], x[j][s], sums[j]);
 }
 

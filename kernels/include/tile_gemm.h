@@ -73,7 +73,6 @@ struct TileGemm {
         u16* tile_of_m = lds + tile_n * tile_depth;
 #pragma unroll
         for (u32 i = 0; i < blocks_n; ++i)
-#pragma unroll
             for (u32 j = 0; j < blocks_m; ++j) sums[i][j] = f32x4{0, 0, 0, 0};
         Fragment next_n[passes_n], next_m[passes_m];
         fetch(next_n, next_m, 0, length);
@@ -131,7 +130,6 @@ struct TileGemm {
             for (u32 j = 0; j < blocks_m; ++j) b[j] = load16(from_m + 16 * j * tile_depth + 8 * chunk);
 #pragma unroll
             for (u32 i = 0; i < blocks_n; ++i)
-#pragma unroll
                 for (u32 j = 0; j < blocks_m; ++j) sums[i][j] = Matrix::multiply(a[i], b[j], sums[i][j]);
         }
     }
