@@ -131,7 +131,8 @@ pub struct Occupancy {
     pub waves_per_simd: f64,
     /// The same over the wave slots, 0 to 1.
     pub occupancy: f64,
-    /// What stops the next workgroup. When several stop it, the one to work on first: registers, LDS, barriers, slots.
+    /// What stops the next workgroup. Of several, the first of: wave slots (nothing is left to gain), VGPRs, SGPRs, LDS,
+    /// barriers.
     pub limiter: Resource,
     /// What each resource would allow.
     pub limits: WorkgroupLimits,
@@ -294,12 +295,12 @@ impl Kernel {
 
 impl WorkgroupLimits {
     fn smallest(&self) -> (u32, Resource) {
-        let mut smallest = (self.vgprs, Resource::Vgprs);
+        let mut smallest = (self.wave_slots, Resource::WaveSlots);
         for (limit, resource) in [
+            (Some(self.vgprs), Resource::Vgprs),
             (self.sgprs, Resource::Sgprs),
             (self.lds, Resource::Lds),
             (self.barriers, Resource::Barriers),
-            (Some(self.wave_slots), Resource::WaveSlots),
         ] {
             if let Some(limit) = limit
                 && limit < smallest.0

@@ -36,11 +36,16 @@ fn moved_data_is_told_from_changed_code() {
     for arch in ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"] {
         let base = build(&bench, "base", BASE, arch);
         // A kernel before the others and data before the table: everything moves.
-        let moved = format!("DEVICE long before[999] = {{1}};\nextern \"C\" GLOBAL void first(long *p) {{ *p = before[LANE]; }}\n{BASE}")
-            .replace("extern \"C\" GLOBAL void gone", "// ");
+        let moved = format!(
+            "DEVICE long before[999] = {{1}};\nextern \"C\" GLOBAL void first(long *p) {{ *p = before[LANE]; }}\n{BASE}"
+        )
+        .replace("extern \"C\" GLOBAL void gone", "// ");
         let candidate = build(&bench, "moved", &moved, arch);
         let comparison = compare(&base, &candidate);
-        assert_eq!((&comparison.added[..], &comparison.removed[..]), (&["first".to_owned()][..], &["gone".to_owned()][..]));
+        assert_eq!(
+            (&comparison.added[..], &comparison.removed[..]),
+            (&["first".to_owned()][..], &["gone".to_owned()][..])
+        );
         assert_eq!(code(&comparison, "plain"), CodeMatch::Identical, "{arch}");
         assert_eq!(code(&comparison, "uses"), CodeMatch::SameButForAddresses, "{arch}");
         assert!(!comparison.is_same());
@@ -62,8 +67,10 @@ fn moved_data_is_told_from_changed_code() {
 fn figures_that_differ_are_named() {
     let Some(bench) = Bench::with(&["clang-19", "ld.lld-19"]) else { return };
     let kernel = |n: u32, extra: &str| {
-        format!("extern \"C\" GLOBAL void k(int *p{extra}) {{ SHARED int b[{n}]; b[LANE] = p[LANE]; \
-                 __builtin_amdgcn_s_barrier(); p[LANE] = b[{n} - 1 - LANE]; }}")
+        format!(
+            "extern \"C\" GLOBAL void k(int *p{extra}) {{ SHARED int b[{n}]; b[LANE] = p[LANE]; \
+                 __builtin_amdgcn_s_barrier(); p[LANE] = b[{n} - 1 - LANE]; }}"
+        )
     };
     let base = build(&bench, "base", &kernel(64, ""), "gfx942");
     let candidate = build(&bench, "candidate", &kernel(128, ", long more"), "gfx942");

@@ -37,7 +37,10 @@ fn a_bare_code_object_is_one_image() {
 
 #[test]
 fn plain_and_compressed_bundles_of_every_version() {
-    let plain = write::bundle(&[("host-x86_64-unknown-linux-gnu-", b""), (ID, SMALL), ("x-spirv64", b"\x03\x02\x23\x07")], 4096);
+    let plain = write::bundle(
+        &[("host-x86_64-unknown-linux-gnu-", b""), (ID, SMALL), ("x-spirv64", b"\x03\x02\x23\x07")],
+        4096,
+    );
     let mut files = vec![(plain.clone(), None)];
     for version in [1, 2, 3] {
         for zstd in [false, true] {
@@ -119,7 +122,8 @@ fn errors_say_what_and_where() {
 fn bundles_of_the_offload_bundler() {
     let Some(bench) = Bench::with(&["clang-19", "ld.lld-19", "clang-offload-bundler-19"]) else { return };
     let arches = ["gfx90a:xnack-", "gfx942", "gfx1100"];
-    let files: Vec<_> = arches.iter().enumerate().map(|(i, arch)| bench.hip(&format!("k{i}"), KERNELS, arch, &[])).collect();
+    let files: Vec<_> =
+        arches.iter().enumerate().map(|(i, arch)| bench.hip(&format!("k{i}"), KERNELS, arch, &[])).collect();
     bench.write("host", "");
     let ids: Vec<String> = arches.iter().map(|arch| format!("hipv4-amdgcn-amd-amdhsa--{arch}")).collect();
     let targets = format!("-targets=host-x86_64-unknown-linux-gnu,{}", ids.join(","));
@@ -150,10 +154,20 @@ fn bundles_and_host_files_of_the_compiler() {
     let source = "\
 typedef int hipError_t; typedef void *hipStream_t; struct dim3 { unsigned x, y, z; };\n\
 extern \"C\" hipError_t hipLaunchKernel(const void *, dim3, dim3, void **, __SIZE_TYPE__, hipStream_t);\n";
-    let kernel = |name: &str| format!("{source}extern \"C\" __attribute__((global)) void {name}(int *p) {{ *p = 1; }}\n");
+    let kernel =
+        |name: &str| format!("{source}extern \"C\" __attribute__((global)) void {name}(int *p) {{ *p = 1; }}\n");
     bench.write("one.hip", kernel("one"));
     bench.write("two.hip", kernel("two"));
-    let common = ["-x", "hip", "--cuda-gpu-arch=gfx90a", "--cuda-gpu-arch=gfx942:xnack-", "-nogpuinc", "-nogpulib", "-O2", "-fPIC"];
+    let common = [
+        "-x",
+        "hip",
+        "--cuda-gpu-arch=gfx90a",
+        "--cuda-gpu-arch=gfx942:xnack-",
+        "-nogpuinc",
+        "-nogpulib",
+        "-O2",
+        "-fPIC",
+    ];
 
     bench.run("clang-19", &[&common[..], &["--cuda-device-only", "one.hip", "-o", "genco"]].concat());
     let images = load(read(&bench.path("genco"))).unwrap();
@@ -191,9 +205,12 @@ fn objects_that_are_not_linked_or_not_for_hsa_are_told() {
     old[8] = 0;
     let mut unknown = SMALL.to_vec();
     unknown[48] = 0xee;
-    for (file, expected) in
-        [(relocatable, "ld.lld -shared"), (pal, "OS ABI 65"), (old, "code object version 2"), (unknown, "processor 0xee")]
-    {
+    for (file, expected) in [
+        (relocatable, "ld.lld -shared"),
+        (pal, "OS ABI 65"),
+        (old, "code object version 2"),
+        (unknown, "processor 0xee"),
+    ] {
         let error = load(file).unwrap()[0].code_object().unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
         assert!(!matches!(error, Error::Damaged { .. }));

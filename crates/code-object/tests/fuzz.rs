@@ -25,8 +25,27 @@ impl Random {
 
 /// Numbers at which sizes and offsets break.
 const EDGES: &[u64] = &[
-    0, 1, 7, 23, 24, 63, 64, 255, 256, 4095, 0x7fff, 0xffff, 0x1_0000, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x1_0000_0000,
-    0x7fff_ffff_ffff_ffff, 0x8000_0000_0000_0000, 0xffff_ffff_ffff_fff8, u64::MAX,
+    0,
+    1,
+    7,
+    23,
+    24,
+    63,
+    64,
+    255,
+    256,
+    4095,
+    0x7fff,
+    0xffff,
+    0x1_0000,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    0x1_0000_0000,
+    0x7fff_ffff_ffff_ffff,
+    0x8000_0000_0000_0000,
+    0xffff_ffff_ffff_fff8,
+    u64::MAX,
 ];
 
 fn mutate(seed: &[u8], random: &mut Random) -> Vec<u8> {

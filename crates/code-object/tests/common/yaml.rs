@@ -88,9 +88,17 @@ fn unquote(text: &str) -> String {
 
 #[test]
 fn nested_lists_and_maps() {
-    let flat = flatten("a:\n  - .x: 1\n    .y:\n      - 2\n      - 3\n    .z: q\n  - .x: 'it''s'\nb: [ ]\nv:\n  - 1\n  - 2\n");
+    let flat =
+        flatten("a:\n  - .x: 1\n    .y:\n      - 2\n      - 3\n    .z: q\n  - .x: 'it''s'\nb: [ ]\nv:\n  - 1\n  - 2\n");
     let expected = [
-        ("a/0/.x", "1"), ("a/0/.y/0", "2"), ("a/0/.y/1", "3"), ("a/0/.z", "q"), ("a/1/.x", "it's"), ("b", "[ ]"), ("v/0", "1"), ("v/1", "2"),
+        ("a/0/.x", "1"),
+        ("a/0/.y/0", "2"),
+        ("a/0/.y/1", "3"),
+        ("a/0/.z", "q"),
+        ("a/1/.x", "it's"),
+        ("b", "[ ]"),
+        ("v/0", "1"),
+        ("v/1", "2"),
     ];
     let expected: BTreeMap<String, String> = expected.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
     assert_eq!(flat, expected);
