@@ -154,9 +154,7 @@ fn agrees(bench: &Bench, path: &Path, object: &CodeObject, what: &str) {
     symbols_agree(bench, file, object, what);
     layout_agrees(bench, file, object, what);
     relocations_agree(bench, file, object, what);
-    for kernel in object.kernels() {
-        descriptor_agrees(bench, file, kernel, what);
-    }
+    descriptors_agree(bench, file, object.kernels(), what);
 }
 
 /// Our metadata in the flat form of the tool's.
@@ -321,10 +319,19 @@ fn relocations_agree(bench: &Bench, file: &str, object: &CodeObject, what: &str)
     assert_eq!(object.relocations(), shown, "{what}");
 }
 
-/// The directives that the disassembler makes of a descriptor.
-fn descriptor_agrees(bench: &Bench, file: &str, kernel: &Kernel, what: &str) {
-    let symbol = format!("--disassemble-symbols={}", kernel.symbol);
-    let text = bench.run("llvm-objdump-19", &["-d", "-j", ".rodata", &symbol, file]);
+/// The directives that the disassembler makes of the descriptors.
+fn descriptors_agree(bench: &Bench, file: &str, kernels: &[Kernel], what: &str) {
+    let symbols: Vec<&str> = kernels.iter().map(|kernel| kernel.symbol.as_str()).collect();
+    let symbols = format!("--disassemble-symbols={}", symbols.join(","));
+    let text = bench.run("llvm-objdump-19", &["-d", "-j", ".rodata", &symbols, file]);
+    for kernel in kernels {
+        let start = text.find(&format!("<{}>:", kernel.symbol)).unwrap_or_else(|| panic!("{what}: {text}"));
+        let block = &text[start..];
+        descriptor_agrees(&block[..block.find("\n\n").unwrap_or(block.len())], kernel, what);
+    }
+}
+
+fn descriptor_agrees(text: &str, kernel: &Kernel, what: &str) {
     if text.contains("error decoding") {
         // clang 19 writes an SGPR count on gfx10 and later, where its own disassembler wants the bits to be 0.
         let reserved = text.contains("GRANULATED_WAVEFRONT_SGPR_COUNT reserved bits");
@@ -464,10 +471,7 @@ fn descriptors_by_directive() {
         let object = CodeObject::parse(&read(&path)).unwrap();
         let kernel = &object.kernels()[0];
         let what = format!("{cpu} by directive");
-        let text = bench
-            .run("llvm-objdump-19", &["-d", "-j", ".rodata", "--disassemble-symbols=k.kd", path.to_str().unwrap()]);
-        assert!(!text.contains("error decoding"), "{text}");
-        descriptor_agrees(&bench, path.to_str().unwrap(), kernel, &what);
+        descriptors_agree(&bench, path.to_str().unwrap(), object.kernels(), &what);
         assert_eq!(kernel.descriptor.wave_size(), wave, "{what}");
         assert_eq!(kernel.descriptor.rsrc2.enable_vgpr_workitem_id, WorkitemIds::Xyz);
         // Dispatch, queue and argument pointers, dispatch id (two each), scratch size.

@@ -38,17 +38,16 @@ template <int N> GLOBAL void LAUNCH_BOUNDS(N) reverse(int *p) {
 template GLOBAL void reverse<64>(int *);
 template GLOBAL void reverse<256>(int *);
 extern "C" GLOBAL void LAUNCH_BOUNDS(256) wide(float *p, int stride) {
-  float v[150];
-  for (int i = 0; i < 150; i++) v[i] = p[i * stride + LANE];
-  for (int r = 0; r < 3; r++)
-    for (int i = 0; i < 150; i++) v[i] = v[i] * v[(i * 7 + 1) % 150] + v[(i * 11 + 5) % 150];
-  for (int i = 0; i < 150; i++) p[i * stride + LANE] = v[i];
+  float v[90];
+  for (int i = 0; i < 90; i++) v[i] = p[i * 64 + LANE];
+  __builtin_amdgcn_s_barrier();
+  for (int i = 0; i < 90; i++) p[i * 64 + LANE] = v[i] + v[89 - i];
 }
 extern "C" GLOBAL void LAUNCH_BOUNDS(1024) crowded(float *p, int stride) {
-  float v[200];
-  for (int i = 0; i < 200; i++) v[i] = p[i * stride + LANE];
+  float v[140];
+  for (int i = 0; i < 140; i++) v[i] = p[i * 64 + LANE];
   __builtin_amdgcn_s_barrier();
-  for (int i = 0; i < 200; i++) p[i * stride + LANE] = v[i] + v[199 - i];
+  for (int i = 0; i < 140; i++) p[i * 64 + LANE] = v[i] + v[139 - i];
 }
 extern "C" GLOBAL void indexed(int *p) {
   int x[100];
