@@ -9,7 +9,7 @@
 #include "../include/dynamic.h"
 #include "../include/quant.h"
 
-using namespace kb;
+namespace kb {
 
 // In this order in launch rules too.
 enum class Act : u32 { silu, gelu, gelu_tanh };
@@ -199,3 +199,5 @@ kb_activation_general(const void* __restrict__ x, void* __restrict__ out, float*
         store_any(out, row * hidden + column, out_kind, value_at(column) * multiplier);
     }
 }
+
+}  // namespace kb

@@ -5,7 +5,7 @@
 
 #include "../include/vector.h"
 
-using namespace kb;
+namespace kb {
 
 template <class Id, class Chunk>
 KB_INLINE void gather(const Id* __restrict__ ids, const Chunk* __restrict__ table, Chunk* __restrict__ out, u32 row_chunks,
@@ -27,3 +27,5 @@ GATHER(i32_v2, i32, u16)
 GATHER(i64_v16, i64, u32x4)
 GATHER(i64_v4, i64, u32)
 GATHER(i64_v2, i64, u16)
+
+}  // namespace kb

@@ -2,7 +2,8 @@
 //
 // What every kernel of this folder builds on instead of the ROCm headers, so that amdclang++, hipcc, plain clang with the
 // AMDGPU target and hiprtc all compile the same source. Device code only. Everything lives in namespace kb: hiprtc brings
-// words of its own into the global namespace.
+// words of its own into the global namespace. Kernels stand in namespace kb too: `using namespace kb` would make `max` and
+// others ambiguous there.
 #pragma once
 
 #ifndef __device__
@@ -134,9 +135,15 @@ KB_DEVICE float max(float a, float b) { return __builtin_fmaxf(a, b); }
 KB_DEVICE float min(float a, float b) { return __builtin_fminf(a, b); }
 // The middle one of three.
 KB_DEVICE float med3(float a, float b, float c) { return __builtin_amdgcn_fmed3f(a, b, c); }
+#if __has_builtin(__builtin_amdgcn_exp2f)
 KB_DEVICE float exp2(float value) { return __builtin_amdgcn_exp2f(value); }
-KB_DEVICE float exp(float value) { return __builtin_amdgcn_exp2f(value * log2e); }
 KB_DEVICE float log2(float value) { return __builtin_amdgcn_logf(value); }
+#else
+// Compilers before clang 17: the same instruction, with a few more around it for subnormal numbers.
+KB_DEVICE float exp2(float value) { return __builtin_exp2f(value); }
+KB_DEVICE float log2(float value) { return __builtin_log2f(value); }
+#endif
+KB_DEVICE float exp(float value) { return exp2(value * log2e); }
 KB_DEVICE float rcp(float value) { return __builtin_amdgcn_rcpf(value); }
 KB_DEVICE float rsqrt(float value) { return __builtin_amdgcn_rsqf(value); }
 // To the nearest whole number, halves to even.

@@ -8,7 +8,7 @@
 #include "../include/dynamic.h"
 #include "../include/quant.h"
 
-using namespace kb;
+namespace kb {
 
 // Rows are whole runs, so that the tensor is a sequence of chunks without rows.
 template <class X, class Out>
@@ -108,3 +108,5 @@ kb_quant_general(const void* __restrict__ x, void* __restrict__ out, float* __re
         }
     }
 }
+
+}  // namespace kb

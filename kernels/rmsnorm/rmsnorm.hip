@@ -12,7 +12,7 @@
 #include "../include/dynamic.h"
 #include "../include/quant.h"
 
-using namespace kb;
+namespace kb {
 
 struct Shape {
     u32 rows;
@@ -237,3 +237,5 @@ kb_rmsnorm_general(const void* __restrict__ x, void* __restrict__ residual, cons
     }
     for (u32 column = thread; column < hidden; column += threads) finish(column, multiplier);
 }
+
+}  // namespace kb

@@ -8,7 +8,7 @@
 #include "../include/vector.h"
 #include "../include/wave.h"
 
-using namespace kb;
+namespace kb {
 
 // A score and where it was found.
 struct Best {
@@ -145,3 +145,5 @@ kb_sampling_pick_i64(const float* __restrict__ best_score, const u32* __restrict
                      u32 segments) {
     pick(best_score, best_index, out, segments);
 }
+
+}  // namespace kb
