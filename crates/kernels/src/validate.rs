@@ -49,6 +49,7 @@ struct Checker<'a> {
 pub fn check_build(file: &str, build: &Build) -> Vec<Finding> {
     let mut checker = Checker { file, build, findings: Vec::new() };
     checker.constants();
+    checker.early_constants();
     for (index, launch) in build.launches.iter().enumerate() {
         let place = format!("launch {}", index + 1);
         let Some(fields) = checker.fields(&place, launch) else { continue };
@@ -163,6 +164,20 @@ impl Checker<'_> {
                     self.error(self.build.line, message);
                     break;
                 }
+            }
+        }
+    }
+
+    /// The build's own conditions are asked before a variant is chosen, so they cannot use its constants.
+    fn early_constants(&mut self) {
+        for rule in &self.build.when {
+            let constant = |name: &&str| self.build.variants.iter().any(|variant| variant.constants.contains_key(*name));
+            if let Some(name) = rule.expr.names().find(constant) {
+                let message = format!(
+                    "when: \"{}\" uses {name}, a constant of a variant; move it to the variant's when",
+                    rule.expr
+                );
+                self.error(rule.line, message);
             }
         }
     }
