@@ -60,6 +60,15 @@ Examples:
     Inventory(InventoryArgs),
     /// Measure this device's peaks and keep them
     Peaks(PeaksArgs),
+    /// Show the kernels, resources and occupancy of a code object, or compare two
+    #[command(after_help = "\
+Examples:
+  kbench inspect gemm.co                              kernels, registers, LDS, occupancy
+  kbench inspect libattention.so --target gfx942      the code objects for gfx942 inside a host library
+  kbench inspect new.co --compare old.co              what a change of source or compiler did to each kernel
+  kbench inspect fmha.co --kernel fwd --block 512 --lds 16384
+                                                      one kernel in full, its occupancy with dynamic LDS")]
+    Inspect(InspectArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  kbench completions bash > ~/.local/share/bash-completion/completions/kbench")]
     Completions(CompletionsArgs),
@@ -233,6 +242,40 @@ pub struct PeaksArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `inspect`.
+#[derive(Args, Debug)]
+pub struct InspectArgs {
+    /// Code object, offload bundle (plain or compressed), or host program or library with device code
+    pub file: PathBuf,
+    /// The base to compare with: FILE is the candidate
+    #[arg(long, value_name = "OTHER")]
+    pub compare: Option<PathBuf>,
+    /// Only kernels whose name, mangled or not, matches; their arguments and descriptors are shown too
+    #[arg(long, value_name = "REGEX")]
+    pub kernel: Option<Regex>,
+    /// Only images for this target, such as gfx942 or gfx942:xnack-
+    #[arg(long, value_name = "TARGET")]
+    pub target: Option<String>,
+    /// Work-items of a workgroup, for the occupancy; by default what the kernel was compiled for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub block: Option<u32>,
+    /// Dynamic LDS of a launch in bytes, for the occupancy
+    #[arg(long, default_value_t = 0, value_name = "BYTES")]
+    pub lds: u32,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = InspectFormat::Table, value_name = "FORMAT")]
+    pub format: InspectFormat,
+}
+
+/// `--format` of `inspect`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InspectFormat {
+    /// Aligned columns for people.
+    Table,
+    /// The whole document (docs/code-objects.md).
+    Json,
 }
 
 /// Arguments of `completions`.

@@ -2,7 +2,9 @@
 
 mod args;
 
-pub use args::{Cli, Command, CompletionsArgs, InventoryArgs, PeaksArgs, ReadArgs, RunArgs};
+pub use args::{
+    Cli, Command, CompletionsArgs, InspectArgs, InspectFormat, InventoryArgs, PeaksArgs, ReadArgs, RunArgs,
+};
 
 use crate::command;
 use crate::exit::{Exit, Failure};
@@ -24,6 +26,7 @@ pub fn main() -> Exit {
         Some(Command::Run(args)) => command::run::run(&args),
         Some(Command::Inventory(args)) => command::inventory::run(&args),
         Some(Command::Peaks(args)) => command::peaks::run(&args),
+        Some(Command::Inspect(args)) => command::inspect::run(&args),
         Some(Command::Completions(args)) => command::completions::run(&args),
     };
     match outcome {

@@ -1,6 +1,7 @@
 //! One module a command.
 
 pub mod completions;
+pub mod inspect;
 pub mod inventory;
 pub mod peaks;
 pub mod run;

@@ -4,10 +4,14 @@
 //!   ELF file with a `.hip_fatbin` section.
 //! - [`CodeObject`] is one of them: [`Target`], segments, symbols, dynamic relocations, and [`Kernel`]s with arguments,
 //!   resources and all fields of their [`KernelDescriptor`].
+//! - [`Kernel::occupancy`] says how many waves and workgroups a compute unit holds, and what limits them.
+//! - [`compare`] sets two code objects side by side: kernels added and removed, resources, machine code.
 //!
 //! Everything is read within the bounds of the file, in time and memory linear in its size (times the compression ratio,
 //! which is bounded): no input panics, hangs or exhausts memory. The crate knows no device and never writes a file.
 
+mod code;
+mod compare;
 mod compressed;
 mod container;
 mod descriptor;
@@ -18,11 +22,14 @@ mod kernel;
 mod metadata;
 mod msgpack;
 mod object;
+mod occupancy;
 mod raw;
 mod relocation;
 mod symbol;
 mod target;
 
+pub use code::CodeMatch;
+pub use compare::{Comparison, Difference, KernelComparison, compare};
 pub use container::{BundleEntry, Compression, CompressionMethod, Content, Image, load};
 pub use descriptor::{
     ComputePgmRsrc1, ComputePgmRsrc2, ComputePgmRsrc3, DESCRIPTOR_BYTES, DenormMode, KernargPreload,
@@ -31,6 +38,7 @@ pub use descriptor::{
 pub use error::{Error, Result};
 pub use kernel::{Access, AddressSpace, Arg, Kernel, KernelKind, ValueKind};
 pub use object::{CodeObject, Section, Segment};
+pub use occupancy::{ComputeUnit, LaunchShape, Occupancy, OccupancyError, Resource, Unit, WorkgroupLimits};
 pub use relocation::{Patch, Relocation, RelocationKind};
 pub use symbol::{Binding, Symbol, SymbolKind, SymbolPlace};
 pub use target::{CodeObjectVersion, Feature, Generation, Processor, Target};
