@@ -70,8 +70,17 @@ const NAMES: &[(Family, &str)] = &[
 
 impl Family {
     /// Families that kbench can replay.
-    pub const REPLAYABLE: &[Family] =
-        &[Family::PagedAttention, Family::Fmha, Family::MoeGemm, Family::Gemm, Family::Rmsnorm, Family::Activation];
+    pub const REPLAYABLE: &[Family] = &[
+        Family::PagedAttention,
+        Family::Fmha,
+        Family::MoeGemm,
+        Family::Gemm,
+        Family::Rmsnorm,
+        Family::Activation,
+        Family::Quant,
+        Family::Embedding,
+        Family::Sampling,
+    ];
 
     /// Every family.
     pub fn all() -> impl Iterator<Item = Family> {
@@ -175,6 +184,9 @@ pub fn case(
         Family::Fmha => families::fmha::build(shape, dtypes, options),
         Family::PagedAttention => families::paged_attention::build(shape, dtypes, options),
         Family::MoeGemm => families::moe_gemm::build(shape, dtypes, options),
+        Family::Quant => families::quant::build(shape, dtypes, options),
+        Family::Embedding => families::embedding::build(shape, dtypes, options),
+        Family::Sampling => families::sampling::build(shape, dtypes, options),
         other => Err(ShapeError::NoWorkload(other.name())),
     }
 }
@@ -188,4 +200,7 @@ pub fn recover(op: &OpCall) -> Option<Result<Recovered, ShapeError>> {
         .or_else(|| families::fmha::recover(op))
         .or_else(|| families::paged_attention::recover(op))
         .or_else(|| families::moe_gemm::recover(op))
+        .or_else(|| families::quant::recover(op))
+        .or_else(|| families::embedding::recover(op))
+        .or_else(|| families::sampling::recover(op))
 }

@@ -70,6 +70,16 @@ pub fn fill_scales(tensor: &mut Tensor, seed: u64, magnitude: f32) {
     });
 }
 
+/// Fills a float tensor with exponentially distributed data of mean 1: each element is one of the 2^14 quantiles at the
+/// probabilities (i + ½) / 2^14, all equally likely, rounded to the dtype. They reach from 3.1e-5 to 10.4.
+///
+/// # Panics
+/// On an integer dtype or e8m0: a mistake in the caller.
+pub fn fill_exponential(tensor: &mut Tensor, seed: u64) {
+    assert!(tensor.spec.dtype.is_float() && tensor.spec.dtype != Dtype::E8m0, "{}", tensor.spec.name);
+    fill_from(tensor, seed, |index| -(-(index as f64 + 0.5) / TABLE as f64).ln_1p());
+}
+
 /// Fills a tensor of any dtype with whole numbers, `low..=high` equally likely (to within 2^-64 times their number).
 ///
 /// # Panics
@@ -292,6 +302,17 @@ mod tests {
         }
         let wide = filled(Dtype::I64, 1000, |tensor| fill_uniform_int(tensor, 5, i64::MIN, i64::MAX));
         assert!(wide.iter().any(|v| *v < -4e18) && wide.iter().any(|v| *v > 4e18));
+    }
+
+    #[test]
+    fn noise_is_exponential() {
+        let values = filled(Dtype::F32, 100_000, |tensor| fill_exponential(tensor, 3));
+        assert!(values.iter().all(|v| (3e-5..10.5).contains(v)));
+        // P(x > t) = e^-t, within five standard deviations.
+        for t in [0.1, 1.0, 3.0] {
+            let (share, tail) = (values.iter().filter(|v| **v > t).count() as f64 / 1e5, f64::exp(-t));
+            assert!((share - tail).abs() < 5.0 * (tail * (1.0 - tail) / 1e5).sqrt(), "{t}: {share}");
+        }
     }
 
     #[test]

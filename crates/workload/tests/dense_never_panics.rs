@@ -27,6 +27,12 @@ const NAMES: &[&str] = &[
     "_C::silu_and_mul",
     "_C::silu_and_mul_per_block_quant",
     "aiter::act_and_mul",
+    "aiter::dynamic_per_token_scaled_quant",
+    "_C::per_token_group_fp8_quant",
+    "aten::embedding",
+    "aten::index_select",
+    "aten::argmax",
+    "aiter::mixed_sample_outer_exponential",
 ];
 
 fn size() -> impl Strategy<Value = u64> {
@@ -94,7 +100,7 @@ proptest! {
 
     #[test]
     fn any_shape_is_a_case_or_an_error(
-        family in prop::sample::select(vec![Family::Gemm, Family::Rmsnorm, Family::Activation]),
+        family in prop::sample::select(vec![Family::Gemm, Family::Rmsnorm, Family::Activation, Family::Quant]),
         sizes in prop::collection::btree_map(
             prop::sample::select(vec!["m", "n", "k", "batch", "rows", "hidden", "group", "eps"]),
             size(),
@@ -113,6 +119,36 @@ proptest! {
         if let Ok(built) = case(family, &shape, &dtypes, OPTIONS) {
             let bytes: u128 = built.tensors().iter().map(|tensor| tensor.bytes()).sum();
             prop_assert_eq!(built.work().total_bytes(), bytes + residual_bytes(built.as_ref()));
+            let again = case(family, &built.shape(), &built.dtypes(), OPTIONS).unwrap();
+            prop_assert_eq!(format!("{again:?}"), format!("{built:?}"));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    #[test]
+    fn any_shape_of_table_or_logits_is_a_case_or_an_error(
+        family in prop::sample::select(vec![Family::Embedding, Family::Sampling]),
+        sizes in prop::collection::btree_map(
+            prop::sample::select(vec!["tokens", "vocab", "hidden", "batch"]), size(), 2..5,
+        ),
+        words in prop::collection::btree_map(
+            prop::sample::select(vec!["ids", "mode"]),
+            prop::sample::select(vec!["zipf", "uniform", "greedy", "random", "mixed", "true"]),
+            0..2,
+        ),
+        dtypes in prop::sample::select(vec!["bf16", "f32,ids=i32", "f16,out=i64", "i8", "", "bf16,ids=i8"]),
+    ) {
+        let shape = sizes.iter().fold(ShapeMap::new(), |shape, (key, size)| shape.with(key, *size));
+        let shape = words.iter().fold(shape, |shape, (key, word)| shape.with_word(key, word));
+        let dtypes: Dtypes = dtypes.parse().unwrap();
+        if let Ok(built) = case(family, &shape, &dtypes, OPTIONS) {
+            // At most what all tensors hold: rows of a table and noise need not all be read.
+            let bytes: u128 = built.tensors().iter().map(|tensor| tensor.bytes()).sum();
+            let work = built.work().total_bytes();
+            prop_assert!(0 < work && work <= bytes, "{work} of {bytes}");
             let again = case(family, &built.shape(), &built.dtypes(), OPTIONS).unwrap();
             prop_assert_eq!(format!("{again:?}"), format!("{built:?}"));
         }

@@ -4,12 +4,15 @@ pub mod activation;
 mod args;
 pub mod attention;
 mod checks;
+pub mod embedding;
 pub mod fmha;
 pub mod gemm;
 pub mod moe_gemm;
 pub mod paged_attention;
+pub mod quant;
 pub mod rmsnorm;
 mod row_quant;
+pub mod sampling;
 mod sizes;
 #[cfg(test)]
 mod testing;
