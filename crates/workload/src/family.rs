@@ -77,6 +77,10 @@ impl Family {
         Family::Gemm,
         Family::Rmsnorm,
         Family::Activation,
+        Family::Rope,
+        Family::KvCache,
+        Family::MoeGate,
+        Family::MoeSort,
         Family::Quant,
         Family::Embedding,
         Family::Sampling,
@@ -184,6 +188,10 @@ pub fn case(
         Family::Fmha => families::fmha::build(shape, dtypes, options),
         Family::PagedAttention => families::paged_attention::build(shape, dtypes, options),
         Family::MoeGemm => families::moe_gemm::build(shape, dtypes, options),
+        Family::Rope => families::rope::build(shape, dtypes, options),
+        Family::KvCache => families::kv_cache::build(shape, dtypes, options),
+        Family::MoeGate => families::moe_gate::build(shape, dtypes, options),
+        Family::MoeSort => families::moe_sort::build(shape, dtypes, options),
         Family::Quant => families::quant::build(shape, dtypes, options),
         Family::Embedding => families::embedding::build(shape, dtypes, options),
         Family::Sampling => families::sampling::build(shape, dtypes, options),
@@ -200,6 +208,10 @@ pub fn recover(op: &OpCall) -> Option<Result<Recovered, ShapeError>> {
         .or_else(|| families::fmha::recover(op))
         .or_else(|| families::paged_attention::recover(op))
         .or_else(|| families::moe_gemm::recover(op))
+        .or_else(|| families::rope::recover(op))
+        .or_else(|| families::kv_cache::recover(op))
+        .or_else(|| families::moe_gate::recover(op))
+        .or_else(|| families::moe_sort::recover(op))
         .or_else(|| families::quant::recover(op))
         .or_else(|| families::embedding::recover(op))
         .or_else(|| families::sampling::recover(op))

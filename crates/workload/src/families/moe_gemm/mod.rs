@@ -26,7 +26,7 @@ mod activation;
 mod grouped;
 mod naive;
 mod recover;
-mod routing;
+pub(crate) mod routing;
 mod shape;
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ impl Routing {
     }
 
     /// Reads `routing` (default uniform) or `expert_tokens`.
-    pub(super) fn from_shape(shape: &ShapeMap, tokens: u64, topk: u64, experts: u64) -> Result<Self, ShapeError> {
+    pub(crate) fn from_shape(shape: &ShapeMap, tokens: u64, topk: u64, experts: u64) -> Result<Self, ShapeError> {
         let Some(counts) = shape.list("expert_tokens")? else {
             return match shape.word("routing")? {
                 None | Some("uniform") => Ok(Routing::Uniform),
@@ -66,7 +66,7 @@ impl Routing {
     }
 
     /// The experts of every token, [tokens × topk]; within a token all differ.
-    pub(super) fn draw(&self, tokens: usize, topk: usize, experts: usize, seed: u64) -> Vec<u32> {
+    pub(crate) fn draw(&self, tokens: usize, topk: usize, experts: usize, seed: u64) -> Vec<u32> {
         let mut rng = random::rng(seed, "routing");
         match self {
             Routing::Balanced => (0..tokens * topk).map(|slot| (slot % experts) as u32).collect(),
@@ -150,16 +150,16 @@ fn draw_rest(ids: &mut Vec<u32>, start: usize, topk: usize, weights: &[f64], rng
 /// Slots (token · topk + choice) in the order of their experts: what a device's sort tables (`sorted_token_ids`,
 /// `sorted_expert_ids`) are made from, without their padding.
 #[derive(Clone, Debug)]
-pub(super) struct Sorted {
+pub(crate) struct Sorted {
     /// Slots by expert.
-    pub(super) slots: Vec<u32>,
+    pub(crate) slots: Vec<u32>,
     /// First of each expert's slots, and their number.
-    pub(super) starts: Vec<usize>,
+    pub(crate) starts: Vec<usize>,
 }
 
 impl Sorted {
     /// Sorts by counting.
-    pub(super) fn new(ids: &[u32], experts: usize) -> Self {
+    pub(crate) fn new(ids: &[u32], experts: usize) -> Self {
         let mut starts = vec![0; experts + 1];
         ids.iter().for_each(|expert| starts[*expert as usize + 1] += 1);
         for expert in 0..experts {
@@ -175,7 +175,7 @@ impl Sorted {
     }
 
     /// Routed tokens of each expert.
-    pub(super) fn counts(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn counts(&self) -> impl Iterator<Item = u64> {
         self.starts.windows(2).map(|pair| (pair[1] - pair[0]) as u64)
     }
 }
