@@ -153,3 +153,26 @@ fn fill(out: &Path, prebuilt: &Path, mut record: BuildRecord) -> io::Result<()> 
     record.objects.sort_by(|a, b| a.file.cmp(&b.file));
     fs::write(out.join(record::FILE), record.text()?)
 }
+
+/// The kernel folder's sources, headers and manifests (no descriptors, no code objects): with them the program can build
+/// kernels where there is no checkout.
+pub fn sources(root: &Path) -> Embedded {
+    let mut files = Vec::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(root.join(&folder)) else { continue };
+        for entry in entries.flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+            if entry.path().is_dir() {
+                if path != PREBUILT && path != "descriptors" && !name.starts_with('.') {
+                    folders.push(path);
+                }
+            } else if [".hip", ".h", ".toml"].iter().any(|ending| name.ends_with(ending)) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Embedded { folder: Some(root.to_owned()), files, warnings: Vec::new() }
+}

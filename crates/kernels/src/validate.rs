@@ -82,17 +82,12 @@ pub fn check_object(file: &str, build: &Build, object: &ObjectInfo) -> Vec<Findi
         checker.error(build.line, message);
     }
     for (index, launch) in build.launches.iter().enumerate() {
-        let mut names: Vec<String> = Vec::new();
         for variant in &build.variants {
             let name = Build::kernel_name(launch, variant);
-            if names.contains(&name) {
-                continue;
-            }
             match object.kernel(&name) {
                 Some(kernel) => checker.kernel(&format!("launch {}", index + 1), launch, variant, kernel),
                 None => checker.no_kernel(launch, &name, object),
             }
-            names.push(name);
         }
     }
     checker.findings

@@ -124,7 +124,7 @@ const BROKEN: &[(&str, &str, usize, &str)] = &[
     ("\"ceil_div(n, BLOCK)\", 1, 1]", "\"ceil_div(n, BLOCK)\", 1]", 15, "three sizes (x, y, z) are needed, not 2"),
     ("\"ceil_div(n, BLOCK)\"", "\"n / 4096\"", 15, "grid[0]: \"n / 4096\" is 0"),
     ("\"ceil_div(n, BLOCK)\"", "\"n * 16777216\"", 15, "grid[0]: in \"n * 16777216\", column 1: 16777216000 does not fit u32"),
-    ("\"ceil_div(n, BLOCK)\"", "\"n * 16777\"", 15, "2^32 work-items or more"),
+    ("\"ceil_div(n, BLOCK)\"", "\"n * 16778\"", 15, "2^32 work-items or more"),
     ("\"ceil_div(n, BLOCK)\"", "\"ceil_div(n)\"", 15, "`ceil_div` takes 2 arguments, not 1"),
     ("lds = \"0\"", "lds = \"lds_limit\"", 14, "66560 bytes of LDS (1024 static, 65536 dynamic)"),
     ("layout = \"natural\"", "layout = \"slot8\"", 18, "\"slot8\" is none of natural, slot16 and packed"),

@@ -1,5 +1,5 @@
 //! What the tests of this crate share.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
