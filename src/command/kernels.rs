@@ -74,7 +74,8 @@ fn inventory(args: &ListArgs, library: &Library) -> Outcome {
             if rows.iter().any(|row| row.sha256 == code.sha256) {
                 continue;
             }
-            let compiler = library.object(file, build, arch).map_or_else(String::new, |object| object.compiler.version.clone());
+            let compiler =
+                library.object(file, build, arch).map_or_else(String::new, |object| object.compiler.version.clone());
             for object in objects(&code.bytes, &code.file)? {
                 for kernel in object.kernels() {
                     let shape = LaunchShape { block: kernel.default_block(), dynamic_lds_bytes: 0 };
@@ -109,7 +110,20 @@ fn inventory(args: &ListArgs, library: &Library) -> Outcome {
         return json(&mut out, &serde_json::json!({ "schema": "kbench.kernel-list/1", "kernels": rows }));
     }
     let mut table = plain_table();
-    table.set_header(["family", "kernel", "arch", "VGPR", "AGPR", "SGPR", "LDS B", "scratch B", "spills", "block", "waves/SIMD", "limit"]);
+    table.set_header([
+        "family",
+        "kernel",
+        "arch",
+        "VGPR",
+        "AGPR",
+        "SGPR",
+        "LDS B",
+        "scratch B",
+        "spills",
+        "block",
+        "waves/SIMD",
+        "limit",
+    ]);
     for row in &rows {
         table.add_row([
             row.family.clone(),
@@ -184,7 +198,10 @@ fn cases(args: &ListArgs, library: &Library) -> Outcome {
     }
     let mut out = io::stdout().lock();
     if args.format == KernelsFormat::Json {
-        return json(&mut out, &serde_json::json!({ "schema": "kbench.kernel-choice/1", "arch": device.arch, "cases": rows }));
+        return json(
+            &mut out,
+            &serde_json::json!({ "schema": "kbench.kernel-choice/1", "arch": device.arch, "cases": rows }),
+        );
     }
     for row in &rows {
         let mut text = format!("{}\n", row.id);

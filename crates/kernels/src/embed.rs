@@ -137,9 +137,8 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 fn fill(out: &Path, prebuilt: &Path, mut record: BuildRecord) -> io::Result<()> {
     let Some(checked_in) = read_record(prebuilt) else { return Ok(()) };
     let wanted = |object: &&ObjectRecord| {
-        let failed = record.failures.iter().any(|failure| {
-            failure.source == object.source && failure.arch == object.arch
-        });
+        let failed =
+            record.failures.iter().any(|failure| failure.source == object.source && failure.arch == object.arch);
         failed && !record.objects.iter().any(|built| built.file == object.file)
     };
     let taken: Vec<ObjectRecord> = checked_in.objects.iter().filter(wanted).cloned().collect();

@@ -49,7 +49,10 @@ impl ArgInfo {
 
     /// True when it is an address that the launch passes.
     pub fn is_pointer(&self) -> bool {
-        matches!(self.kind.as_str(), "global_buffer" | "dynamic_shared_pointer" | "image" | "sampler" | "pipe" | "queue")
+        matches!(
+            self.kind.as_str(),
+            "global_buffer" | "dynamic_shared_pointer" | "image" | "sampler" | "pipe" | "queue"
+        )
     }
 }
 

@@ -252,9 +252,8 @@ impl Planner<'_> {
                 let scope = Scope { local: Some(("it", value.into())), ..self.scope };
                 rule.eval(self.file, |expr| expr.fit(&scope, "u32"))
             }
-            None => u32::try_from(value).map_err(|_| {
-                self.error(buffer.line, format!("buffer \"{}\": {value} does not fit u32", buffer.name))
-            }),
+            None => u32::try_from(value)
+                .map_err(|_| self.error(buffer.line, format!("buffer \"{}\": {value} does not fit u32", buffer.name))),
         }
     }
 
@@ -264,7 +263,8 @@ impl Planner<'_> {
         for ((grid, block), rule) in grid.iter().zip(block).zip(&launch.grid) {
             // HIP and the AQL packet count work-items in 32 bits.
             if u64::from(*grid) * u64::from(block) > u64::from(u32::MAX) {
-                let message = format!("times the block is {}: 2^32 work-items or more", u64::from(*grid) * u64::from(block));
+                let message =
+                    format!("times the block is {}: 2^32 work-items or more", u64::from(*grid) * u64::from(block));
                 return Err(self.rule_error(rule, message));
             }
         }
@@ -274,7 +274,9 @@ impl Planner<'_> {
                 let sizes = self.sizes(rules)?;
                 for ((size, grid), rule) in sizes.iter().zip(grid).zip(rules) {
                     if grid % size != 0 {
-                        return Err(self.rule_error(rule, format!("is {size}, which does not divide the grid's {grid}")));
+                        return Err(
+                            self.rule_error(rule, format!("is {size}, which does not divide the grid's {grid}"))
+                        );
                     }
                 }
                 Some(sizes)

@@ -127,9 +127,10 @@ impl Inliner<'_> {
 
     fn header(&mut self, path: &str, depth: usize, conditions: usize) -> Result<(), SourceError> {
         let header = read(self.root, path)?;
-        let once = header.text.lines().any(|line| {
-            directive(line) == Some("pragma") && line.split_whitespace().last() == Some("once")
-        });
+        let once = header
+            .text
+            .lines()
+            .any(|line| directive(line) == Some("pragma") && line.split_whitespace().last() == Some("once"));
         let guard: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         if once {
             // Marked before its own text, so that a cycle of headers ends here.
@@ -148,8 +149,8 @@ impl Inliner<'_> {
 }
 
 fn read(root: &Path, path: &str) -> Result<SourceFile, SourceError> {
-    let text = fs::read_to_string(root.join(path))
-        .map_err(|source| SourceError::Read { file: path.to_owned(), source })?;
+    let text =
+        fs::read_to_string(root.join(path)).map_err(|source| SourceError::Read { file: path.to_owned(), source })?;
     Ok(SourceFile { path: path.to_owned(), text })
 }
 

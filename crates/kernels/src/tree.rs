@@ -103,7 +103,10 @@ impl KernelTree {
                         unit.targets.extend(new.cloned().collect::<Vec<_>>());
                     }
                     None => {
-                        let name = unit_name(&source, (!defines.is_empty()).then_some(build.name.as_str()));
+                        let mut name = unit_name(&source, (!defines.is_empty()).then_some(build.name.as_str()));
+                        while units.iter().any(|unit| unit.name == name) {
+                            name.push('_');
+                        }
                         let targets = build.targets.clone();
                         units.push(Unit { name, source, defines: defines.clone(), targets, builds: vec![user] });
                     }
@@ -122,7 +125,7 @@ fn unit_name(source: &str, build: Option<&str>) -> String {
         _ => stem.replace('/', "."),
     };
     if let Some(build) = build {
-        name.push('.');
+        name.push('-');
         name.push_str(build);
     }
     name

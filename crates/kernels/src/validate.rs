@@ -166,7 +166,8 @@ impl Checker<'_> {
     /// The build's own conditions are asked before a variant is chosen, so they cannot use its constants.
     fn early_constants(&mut self) {
         for rule in &self.build.when {
-            let constant = |name: &&str| self.build.variants.iter().any(|variant| variant.constants.contains_key(*name));
+            let constant =
+                |name: &&str| self.build.variants.iter().any(|variant| variant.constants.contains_key(*name));
             if let Some(name) = rule.expr.names().find(constant) {
                 let message = format!(
                     "when: \"{}\" uses {name}, a constant of a variant; move it to the variant's when",
@@ -216,10 +217,9 @@ impl Checker<'_> {
         let more = if object.kernels.len() > names.len() { ", ..." } else { "" };
         let message = match (name, names.is_empty()) {
             (_, true) => "the code object has no kernel".to_owned(),
-            ("*", false) => format!(
-                "kernel = \"*\" needs a code object with one kernel; this one has {}{more}",
-                names.join(", ")
-            ),
+            ("*", false) => {
+                format!("kernel = \"*\" needs a code object with one kernel; this one has {}{more}", names.join(", "))
+            }
             _ => format!("the code object has no kernel {name}; it has {}{more}", names.join(", ")),
         };
         self.error(launch.line, message);
@@ -248,15 +248,17 @@ impl Checker<'_> {
             self.warning(launch.line, message);
         }
         if let Some(size) = launch.kernarg_size.filter(|size| *size < explicit) {
-            let message = format!("{place}: kernarg_size is {size}, the kernel's explicit arguments take {explicit} bytes");
+            let message =
+                format!("{place}: kernarg_size is {size}, the kernel's explicit arguments take {explicit} bytes");
             self.error(launch.line, message);
         }
         for arg in &kernel.args {
             self.argument(place, launch, &fields, arg);
         }
-        for (field, hidden) in fields.iter().flat_map(|field| {
-            kernel.args.iter().filter(|arg| arg.is_hidden()).map(move |arg| (field, arg))
-        }) {
+        for (field, hidden) in fields
+            .iter()
+            .flat_map(|field| kernel.args.iter().filter(|arg| arg.is_hidden()).map(move |arg| (field, arg)))
+        {
             if field.offset < hidden.end() && hidden.offset < field.end() {
                 let message = format!(
                     "{place}: argument `{}` at bytes {}..{} lies on {}, which the driver writes",
@@ -273,7 +275,9 @@ impl Checker<'_> {
 
     /// One explicit argument of the metadata against the fields.
     fn argument(&mut self, place: &str, launch: &Launch, fields: &[Field], arg: &ArgInfo) {
-        if arg.is_hidden() || arg.size == 0 {
+        // Hand-written kernels describe the rest of each 16-byte slot as an argument of its own.
+        let padding = launch.layout == Layout::Slot16 && arg.offset % 16 != 0 && !arg.is_pointer();
+        if arg.is_hidden() || arg.size == 0 || padding {
             return;
         }
         let name = match &arg.name {
@@ -284,10 +288,8 @@ impl Checker<'_> {
             fields.iter().filter(|field| field.offset < arg.end() && arg.offset < field.end()).collect();
         let covered: u32 =
             on.iter().map(|field| field.end().min(arg.end()).saturating_sub(field.offset.max(arg.offset))).sum();
-        // Hand-written kernels describe the rest of each 16-byte slot as an argument of its own.
-        let padding = launch.layout == Layout::Slot16 && arg.offset % 16 != 0;
         let Some(first) = on.first() else {
-            if !padding && arg.size <= 8 {
+            if arg.size <= 8 {
                 let message = format!(
                     "{place}: nothing is given for the kernel's argument {name}; write {{ null = true }} or {{ u32 = 0 }} \
                      if that is meant"
@@ -326,7 +328,7 @@ impl Checker<'_> {
                 self.error(field.line, message);
             }
         }
-        if covered < arg.size && arg.size <= 8 && !padding && on.iter().all(|field| field.end() <= arg.end()) {
+        if covered < arg.size && arg.size <= 8 && on.iter().all(|field| field.end() <= arg.end()) {
             let message = format!(
                 "{place}: `{}` gives {covered} of the {} bytes of the kernel's argument {name}",
                 first.name, arg.size
@@ -383,4 +385,3 @@ impl Checker<'_> {
         }
     }
 }
-

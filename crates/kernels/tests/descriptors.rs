@@ -200,8 +200,8 @@ fn a_raw_argument_block_takes_any_field() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let text = kernel_text("gfx950", "k", 368, 58624, 256, &[(0, 368, "by_value", "_kernarg_raw")]);
-    let object = ObjectInfo::read(&assemble(folder.path(), "k", "gfx950", &text)).unwrap();
+    let text = kernel_text("gfx942", "k", 368, 58624, 256, &[(0, 368, "by_value", "_kernarg_raw")]);
+    let object = ObjectInfo::read(&assemble(folder.path(), "k", "gfx942", &text)).unwrap();
     let manifest = descriptor("mla_decode");
     assert_eq!(check_object(&manifest.file, &manifest.builds[0], &object), []);
 }

@@ -71,26 +71,36 @@ mod hiprtc {
         let library = names.into_iter().find_map(|name| unsafe { libloading::Library::new(name) }.ok())?;
         let library: &'static libloading::Library = Box::leak(Box::new(library));
         let source = CString::new(source).unwrap();
-        let options: Vec<CString> =
-            [format!("--offload-arch={arch}"), "-O3".into(), "-std=c++17".into()].map(|o| CString::new(o).unwrap()).into();
+        let options: Vec<CString> = [format!("--offload-arch={arch}"), "-O3".into(), "-std=c++17".into()]
+            .map(|o| CString::new(o).unwrap())
+            .into();
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the signatures are hiprtc's of ROCm 5 to 7 (hiprtc.h); pointers live through the calls, sizes are those
         // that the library gives.
         unsafe {
             let create: libloading::Symbol<
                 '_,
-                unsafe extern "C" fn(*mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char) -> c_int,
+                unsafe extern "C" fn(
+                    *mut Program,
+                    *const c_char,
+                    *const c_char,
+                    c_int,
+                    *const *const c_char,
+                    *const *const c_char,
+                ) -> c_int,
             > = library.get(b"hiprtcCreateProgram").ok()?;
             let compile: libloading::Symbol<'_, unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int> =
                 library.get(b"hiprtcCompileProgram").ok()?;
             let size_of = |name: &[u8], program: Program| -> usize {
-                let get: libloading::Symbol<'_, unsafe extern "C" fn(Program, *mut usize) -> c_int> = library.get(name).unwrap();
+                let get: libloading::Symbol<'_, unsafe extern "C" fn(Program, *mut usize) -> c_int> =
+                    library.get(name).unwrap();
                 let mut size = 0usize;
                 assert_eq!(get(program, &mut size), 0);
                 size
             };
             let bytes_of = |name: &[u8], program: Program, size: usize| -> Vec<u8> {
-                let get: libloading::Symbol<'_, unsafe extern "C" fn(Program, *mut c_char) -> c_int> = library.get(name).unwrap();
+                let get: libloading::Symbol<'_, unsafe extern "C" fn(Program, *mut c_char) -> c_int> =
+                    library.get(name).unwrap();
                 let mut bytes = vec![0u8; size];
                 assert_eq!(get(program, bytes.as_mut_ptr().cast()), 0);
                 bytes

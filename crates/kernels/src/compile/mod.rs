@@ -184,7 +184,11 @@ pub fn build(
     for (task, result) in tasks.iter().zip(&mut results) {
         match result.take() {
             Some(Done::Object(object, fresh)) => {
-                if fresh { compiled += 1 } else { reused += 1 }
+                if fresh {
+                    compiled += 1
+                } else {
+                    reused += 1
+                }
                 record.objects.push(*object);
             }
             Some(Done::Failed(message)) => {

@@ -170,9 +170,7 @@ impl Expr {
                 let equal = self.equal(id, &a, &b)?;
                 return Ok(Value::Bool(equal == (operator == Binary::Eq)));
             }
-            Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge => {
-                self.number(left, a)?.compare(&self.number(right, b)?)
-            }
+            Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge => self.number(left, a)?.compare(&self.number(right, b)?),
             _ => return self.arithmetic(id, operator, self.number(left, a)?, self.number(right, b)?),
         };
         Ok(Value::Bool(match operator {

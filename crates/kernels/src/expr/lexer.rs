@@ -22,8 +22,7 @@ pub(super) enum TokenKind {
 }
 
 /// Two-character operators come before their first character.
-const OPERATORS: &[&str] =
-    &["==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", ","];
+const OPERATORS: &[&str] = &["==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", ","];
 
 /// Cuts text into tokens; the last is [`TokenKind::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {

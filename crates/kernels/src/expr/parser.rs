@@ -4,8 +4,7 @@
 
 use super::lexer::{self, Token, TokenKind};
 use super::{
-    Binary, Expr, ExprError, FUNCTIONS, MAX_DEPTH, MAX_LENGTH, Node, NodeId, NodeKind, PROPERTIES, Problem,
-    is_reserved,
+    Binary, Expr, ExprError, FUNCTIONS, MAX_DEPTH, MAX_LENGTH, Node, NodeId, NodeKind, PROPERTIES, Problem, is_reserved,
 };
 
 pub(super) fn parse(text: &str) -> Result<Expr, ExprError> {

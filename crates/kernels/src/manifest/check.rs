@@ -1,6 +1,8 @@
 //! From the TOML as written to checked builds.
 
-use super::raw::{OneOrMany, RawArg, RawBuffer, RawBuild, RawFile, RawInit, RawInitTable, RawLaunch, RawVariant, Scalar};
+use super::raw::{
+    OneOrMany, RawArg, RawBuffer, RawBuild, RawFile, RawInit, RawInitTable, RawLaunch, RawVariant, Scalar,
+};
 use super::{
     Arg, ArgSource, Buffer, Build, Code, Content, Init, Launch, Layout, MAX_BYTES, MAX_ITEMS, Manifest, ManifestError,
     Rule, SCHEMA, ScalarType, Variant,
@@ -69,8 +71,7 @@ impl Source<'_> {
     }
 
     fn rule_at(&self, place: &str, at: usize, text: &str) -> Result<Rule, ManifestError> {
-        let expr =
-            Expr::parse(text).map_err(|error| self.error(at, format!("{place}: in \"{text}\", {error}")))?;
+        let expr = Expr::parse(text).map_err(|error| self.error(at, format!("{place}: in \"{text}\", {error}")))?;
         Ok(Rule { expr, place: place.to_owned(), line: self.line(at) })
     }
 
@@ -171,7 +172,8 @@ impl Source<'_> {
             let digits = name.strip_prefix("gfx").unwrap_or_default();
             let known = (3..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
             if !known || targets.contains(name) {
-                let message = format!("{place}: targets: \"{name}\" is no architecture such as gfx942, or stands twice");
+                let message =
+                    format!("{place}: targets: \"{name}\" is no architecture such as gfx942, or stands twice");
                 return Err(self.error(target.span().start, message));
             }
             targets.push(name.clone());
@@ -332,14 +334,15 @@ impl Source<'_> {
         let at = kernel.span().start;
         let name = kernel.as_ref();
         if name.is_empty() || name.len() > 4096 || name.ends_with(".kd") || name.contains(char::is_whitespace) {
-            let message = format!("{place}: kernel: \"{name}\" is no symbol; write it without .kd, or * for the only one");
+            let message =
+                format!("{place}: kernel: \"{name}\" is no symbol; write it without .kd, or * for the only one");
             return Err(self.error(at, message));
         }
-        let layout = match layout.as_ref().map(|layout| layout.as_ref().as_str()) {
-            None | Some("natural") => Layout::Natural,
-            Some("slot16") => Layout::Slot16,
-            Some("packed") => Layout::Packed,
-            Some(other) => {
+        let layout = match layout.as_ref().map(|layout| (layout.span().start, layout.as_ref().as_str())) {
+            None | Some((_, "natural")) => Layout::Natural,
+            Some((_, "slot16")) => Layout::Slot16,
+            Some((_, "packed")) => Layout::Packed,
+            Some((at, other)) => {
                 let message = format!("{place}: layout: \"{other}\" is none of natural, slot16 and packed");
                 return Err(self.error(at, message));
             }
@@ -412,9 +415,8 @@ impl Source<'_> {
                 ArgSource::Scalar(kind, self.rule(&format!("{place}: {}", kind.name()), value)?)
             }
             _ => {
-                let message = format!(
-                    "{place}: one of ptr, null = true, u8, u16, u32, i32, u64, i64, f32 and f64 is needed"
-                );
+                let message =
+                    format!("{place}: one of ptr, null = true, u8, u16, u32, i32, u64, i64, f32 and f64 is needed");
                 return Err(self.error(at, message));
             }
         };

@@ -310,11 +310,7 @@ impl Rule {
     ///
     /// # Errors
     /// Those of the expression.
-    pub fn eval<T>(
-        &self,
-        file: &str,
-        how: impl FnOnce(&Expr) -> Result<T, ExprError>,
-    ) -> Result<T, ManifestError> {
+    pub fn eval<T>(&self, file: &str, how: impl FnOnce(&Expr) -> Result<T, ExprError>) -> Result<T, ManifestError> {
         how(&self.expr).map_err(|error| self.error(file, &error))
     }
 
@@ -336,11 +332,7 @@ impl Rule {
 ///
 /// # Errors
 /// Those of the expressions before it.
-pub fn first_failing<'a>(
-    rules: &'a [Rule],
-    file: &str,
-    scope: &Scope<'_>,
-) -> Result<Option<&'a Rule>, ManifestError> {
+pub fn first_failing<'a>(rules: &'a [Rule], file: &str, scope: &Scope<'_>) -> Result<Option<&'a Rule>, ManifestError> {
     for rule in rules {
         if !rule.holds(file, scope)? {
             return Ok(Some(rule));

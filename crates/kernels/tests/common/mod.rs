@@ -36,7 +36,14 @@ pub fn assemble(folder: &Path, name: &str, arch: &str, text: &str) -> Vec<u8> {
 }
 
 /// Assembly of a kernel that does nothing, with these argument entries (offset, size, value kind, name) in its metadata.
-pub fn kernel_text(arch: &str, name: &str, kernarg: u32, lds: u32, block: u32, args: &[(u32, u32, &str, &str)]) -> String {
+pub fn kernel_text(
+    arch: &str,
+    name: &str,
+    kernarg: u32,
+    lds: u32,
+    block: u32,
+    args: &[(u32, u32, &str, &str)],
+) -> String {
     let mut text = format!(
         "\t.amdgcn_target \"amdgcn-amd-amdhsa--{arch}\"\n\t.text\n\t.globl {name}\n\t.p2align 8\n\t.type {name},@function\n{name}:\n\
          \ts_endpgm\n.Lend_{name}:\n\t.size {name}, .Lend_{name}-{name}\n\t.rodata\n\t.p2align 6\n\
