@@ -118,7 +118,7 @@ fn the_program_builds_its_kernels_without_a_checkout() {
     let bench = Bench::new();
     let build = || {
         let mut command = bench.kbench();
-        command.args(["build", "--compiler", "clang-19", "-o", "out"]);
+        command.args(["build", "--compiler", "clang-19", "--family", "embedding", "-o", "out"]);
         command
     };
     build().assert().success().stderr(contains("0 failed").and(contains("clang version 19")));

@@ -17,6 +17,9 @@ pub struct BuildArgs {
     /// A flag for the compiler behind its usual ones; repeatable
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub flags: Vec<String>,
+    /// Only the manifests that hold a build of one of these families
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub family: Vec<Family>,
     /// Kernel folder; by default ./kernels when it holds manifests, else the sources in the program
     #[arg(long, value_name = "DIR")]
     pub sources: Option<PathBuf>,

@@ -18,7 +18,14 @@ use std::path::{Path, PathBuf};
 pub fn run(args: &BuildArgs) -> Outcome {
     let compiler = Compiler::find(args.compiler.as_deref(), &|name| std::env::var_os(name)).or_usage()?;
     note(&format!("compiler: {} ({})", compiler.path.display(), compiler.version));
-    let (tree, scratch) = sources(args)?;
+    let (mut tree, scratch) = sources(args)?;
+    if !args.family.is_empty() {
+        let wanted = |family: &str| args.family.iter().any(|wanted| wanted.name() == family);
+        tree.manifests.retain(|manifest| manifest.builds.iter().any(|build| wanted(&build.family)));
+        if tree.manifests.is_empty() {
+            return Err(usage(format!("{}: no kernel is of the families asked for", tree.root.display())));
+        }
+    }
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let options = Options { compiler: &compiler, archs: &args.arch, flags: &args.flags, jobs };
     let outcome = compile::build(&tree, &args.output, &options, &report).or_usage();
