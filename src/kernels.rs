@@ -89,7 +89,7 @@ impl Symbols for CaseSymbols {
     }
 }
 
-/// `true` and `false` are truth values to launch rules, other words are words.
+/// `true` and `false` are truth values to launch rules, words that are numbers (`eps=1e-6`) numbers, other words are words.
 fn value(value: &ShapeValue) -> Value<'_> {
     match value {
         ShapeValue::Int(value) => Value::Int((*value).into()),
@@ -97,7 +97,11 @@ fn value(value: &ShapeValue) -> Value<'_> {
         ShapeValue::Word(word) => match word.as_str() {
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),
-            word => Value::Word(Cow::Borrowed(word)),
+            word => match word.parse::<f64>() {
+                // `inf` and `nan` parse too, but are words.
+                Ok(number) if number.is_finite() => Value::Float(number),
+                _ => Value::Word(Cow::Borrowed(word)),
+            },
         },
     }
 }
