@@ -5,6 +5,7 @@ pub mod cli;
 pub mod command;
 pub mod device;
 pub mod exit;
+pub mod kernels;
 pub mod measure;
 pub mod plan;
 pub mod report;

@@ -1,5 +1,6 @@
 //! Arguments of every command.
 
+use super::kernels::{BuildArgs, KernelsArgs};
 use crate::device::DeviceSpec;
 use crate::measure::Cache;
 use crate::report::Format;
@@ -72,6 +73,25 @@ Examples:
   kbench inspect fmha.co --kernel fwd --block 512 --lds 16384
                                                       one kernel in full, its occupancy with dynamic LDS")]
     Inspect(InspectArgs),
+    /// Compile kernels into a folder that --kernels takes
+    #[command(after_help = "\
+Examples:
+  kbench build -o build                               for gfx942, with the compiler that is found
+  kbench build --arch gfx942,gfx90a --compiler clang-20 -o build
+  kbench build --flags=-mllvm --flags=-amdgpu-early-inline-all=false -o candidate
+  kbench build --arch gfx950 --compiler zig:.venv/lib/python3.11/site-packages/ziglang/zig -o build
+  kbench build --arch gfx942 --compiler clang-19 -o kernels/prebuilt
+                                                      refresh the code objects that are checked in")]
+    Build(BuildArgs),
+    /// List kernels, or say which one would run a case and why the others would not, or check a launch descriptor
+    #[command(after_help = "\
+Examples:
+  kbench kernels                                      what is in the program
+  kbench kernels list --kernels build --format json   what is in a build folder, as a document
+  kbench kernels list --shapes decode.csv --arch gfx942
+                                                      which build runs each case, and why the others do not
+  kbench kernels check pa.toml pa_bf16.co             a launch descriptor against a code object")]
+    Kernels(KernelsArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  kbench completions bash > ~/.local/share/bash-completion/completions/kbench")]
     Completions(CompletionsArgs),

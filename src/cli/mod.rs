@@ -2,9 +2,12 @@
 
 mod args;
 
+mod kernels;
+
 pub use args::{
     Cli, Command, CompletionsArgs, InspectArgs, InspectFormat, InventoryArgs, PeaksArgs, ReadArgs, RunArgs,
 };
+pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
 
 use crate::command;
 use crate::exit::{Exit, Failure};
@@ -27,6 +30,8 @@ pub fn main() -> Exit {
         Some(Command::Inventory(args)) => command::inventory::run(&args),
         Some(Command::Peaks(args)) => command::peaks::run(&args),
         Some(Command::Inspect(args)) => command::inspect::run(&args),
+        Some(Command::Build(args)) => command::build::run(&args),
+        Some(Command::Kernels(args)) => command::kernels::run(&args),
         Some(Command::Completions(args)) => command::completions::run(&args),
     };
     match outcome {

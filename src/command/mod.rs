@@ -1,8 +1,10 @@
 //! One module a command.
 
+pub mod build;
 pub mod completions;
 pub mod inspect;
 pub mod inventory;
+pub mod kernels;
 pub mod peaks;
 pub mod run;
 
