@@ -5,9 +5,21 @@
 //! level is chosen when the step is made.
 
 mod env;
+mod scalar;
 mod step;
 mod wave;
 
 pub use env::Env;
+pub use scalar::{APERTURE, PRIVATE_BASE, SHARED_BASE};
 pub use step::{Compiler, Flow, Handler, Level, Limits, Src, Step, Unsupported};
 pub use wave::{Mode, Vreg, Wave, code};
+
+use crate::isa::Inst;
+
+/// Makes an instruction ready to run.
+///
+/// # Errors
+/// When the executor lacks it, or it names registers that the kernel does not allocate.
+pub fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
+    scalar::compile(c, inst).unwrap_or(Err(Unsupported::NoHandler))
+}
