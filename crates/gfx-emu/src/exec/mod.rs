@@ -5,6 +5,7 @@
 //! level is chosen when the step is made.
 
 mod env;
+mod memory;
 mod scalar;
 mod step;
 mod wave;
@@ -21,5 +22,7 @@ use crate::isa::Inst;
 /// # Errors
 /// When the executor lacks it, or it names registers that the kernel does not allocate.
 pub fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
-    scalar::compile(c, inst).unwrap_or(Err(Unsupported::NoHandler))
+    scalar::compile(c, inst)
+        .or_else(|| memory::compile(c, inst))
+        .unwrap_or(Err(Unsupported::NoHandler))
 }
