@@ -6,6 +6,8 @@
 
 mod env;
 mod step;
+#[allow(dead_code)]
+mod valu;
 mod wave;
 
 pub use env::Env;
