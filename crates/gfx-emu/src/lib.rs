@@ -4,5 +4,7 @@
 pub mod exec;
 pub mod fault;
 pub mod isa;
+pub mod launch;
 pub mod mem;
+pub mod program;
 pub mod traffic;

@@ -5,11 +5,26 @@
 //! level is chosen when the step is made.
 
 mod env;
+mod memory;
+mod scalar;
 mod step;
 #[allow(dead_code)]
 mod valu;
 mod wave;
 
 pub use env::Env;
+pub use scalar::{APERTURE, PRIVATE_BASE, SHARED_BASE};
 pub use step::{Compiler, Flow, Handler, Level, Limits, Src, Step, Unsupported};
 pub use wave::{Mode, Vreg, Wave, code};
+
+use crate::isa::Inst;
+
+/// Makes an instruction ready to run.
+///
+/// # Errors
+/// When the executor lacks it, or it names registers that the kernel does not allocate.
+pub fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
+    scalar::compile(c, inst)
+        .or_else(|| memory::compile(c, inst))
+        .unwrap_or(Err(Unsupported::NoHandler))
+}

@@ -12,6 +12,8 @@ pub enum Flow {
     Next,
     /// The wave gives up its turn (`s_sleep`, a branch that spins).
     Yield,
+    /// VSKIP may have changed: the next steps have to look at it.
+    Mode,
     /// The wave waits at a barrier.
     Barrier,
     /// The wave is done.

@@ -166,3 +166,21 @@ impl Wave {
         self.sgpr[(low + 1) & 127] = (value >> 32) as u32;
     }
 }
+
+impl Default for Wave {
+    fn default() -> Self {
+        Self {
+            sgpr: [0; 128],
+            vgpr: Vec::new(),
+            agpr: Vec::new(),
+            scc: false,
+            pc: 0,
+            mode: Mode(0xf0),
+            id: 0,
+            scratch_base: 0,
+            scratch_bytes: 0,
+            simd: 0,
+            executed: 0,
+        }
+    }
+}
