@@ -9,6 +9,8 @@ mod memory;
 mod mfma;
 mod scalar;
 mod step;
+#[allow(dead_code)]
+mod valu;
 mod wave;
 
 pub use env::Env;
