@@ -27,6 +27,7 @@ use crate::isa::Inst;
 pub fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
     scalar::compile(c, inst)
         .or_else(|| memory::compile(c, inst))
+        .or_else(|| valu::compile(c, inst))
         .or_else(|| mfma::compile(c, inst))
         .unwrap_or(Err(Unsupported::NoHandler))
 }
