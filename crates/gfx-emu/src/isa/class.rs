@@ -201,6 +201,24 @@ fn float_width(operation: &str) -> Option<FloatWidth> {
     }
 }
 
+/// Every mnemonic of an arch, in the order of the table: with the suffix of each encoding that the operation has, as
+/// [`super::Inst::text`] starts.
+pub fn mnemonics(arch: Arch) -> Vec<String> {
+    let mut names = Vec::new();
+    for row in table().rows().iter().filter(|row| row.has(arch)) {
+        let is_vop12c = matches!(row.enc, Encoding::Vop1 | Encoding::Vop2 | Encoding::Vopc);
+        let suffix = |suffix: bool, text: &str| format!("{}{}", row.mnemonic, if suffix { text } else { "" });
+        if is_vop12c || row.e64.is_none() {
+            names.push(suffix(row.e32_suffix, "_e32"));
+        }
+        names.extend(row.e64.map(|form| suffix(form.suffix, "_e64")));
+        names.extend(row.sdwa.map(|_| suffix(true, "_sdwa")));
+        names.extend(row.dpp.map(|_| suffix(true, "_dpp")));
+    }
+    names.dedup();
+    names
+}
+
 /// What the table claims, as Markdown: for every arch how many operations there are by class, and which it lacks of those
 /// that another arch has.
 pub fn coverage() -> String {

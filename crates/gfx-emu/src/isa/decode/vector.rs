@@ -24,7 +24,7 @@ pub(super) fn vop12c(words: &mut Words, w: u32, enc: Encoding) -> Result<Inst, F
     let code = bits(w, 0, 9);
     match (code, row.src[0]) {
         (_, OperandType::None) => {
-            if bits(w, 17, 8) != 0 || code == SDWA || code == DPP {
+            if bits(w, 17, 8) != 0 || code == DPP {
                 return Err(RESERVED.into());
             }
             Ok(words.inst(row, enc))
