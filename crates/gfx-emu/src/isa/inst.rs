@@ -147,7 +147,7 @@ pub struct Mods {
     pub gds: bool,
     /// MUBUF/MTBUF: an index / an offset register is used.
     pub idxen: bool,
-    /// See `idxen`.
+    /// See `idxen`. SMEM: an immediate offset stands beside the offset register.
     pub offen: bool,
     /// Vector memory: the data goes to LDS.
     pub lds: bool,

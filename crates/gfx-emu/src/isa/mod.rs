@@ -7,7 +7,7 @@ mod op;
 mod table;
 mod text;
 
-pub use class::{Arithmetic, Class, OpClass, ValuType};
+pub use class::{Arithmetic, Class, FloatWidth, coverage, mnemonics};
 pub use decode::{DecodeError, decode};
 pub use inst::{Arch, Dpp, Encoding, Inst, Mods, Operand, Sdwa};
 pub use op::Op;

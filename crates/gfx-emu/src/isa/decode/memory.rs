@@ -49,6 +49,7 @@ pub(super) fn smem(words: &mut Words, first: u32) -> Result<Inst, Fail> {
     };
     if let Some(code) = register {
         inst.src[1] = scalar(code, 1)?;
+        inst.mods.offen = has_imm;
     }
     if has_imm {
         inst.mods.offset = sign_extend(bits(wide, 32, 21), 21);
@@ -133,7 +134,8 @@ pub(super) fn flat(words: &mut Words, first: u32) -> Result<Inst, Fail> {
     if let OperandType::Vector(n) = row.src[0] {
         inst.src[1] = vector_or_acc(words.arch, bits(wide, 40, 8), n, acc)?;
     }
-    if acc && row.dst[0] == OperandType::None && row.src[0] == OperandType::None {
+    let has_data = row.src[0] != OperandType::None || row.dst[0] != OperandType::None && !inst.mods.lds;
+    if acc && !has_data {
         return Err(RESERVED.into());
     }
     let (vaddr, saddr) = (bits(wide, 32, 8), bits(wide, 48, 7));
@@ -141,6 +143,7 @@ pub(super) fn flat(words: &mut Words, first: u32) -> Result<Inst, Fail> {
     (inst.src[0], inst.src[2]) = match enc {
         Encoding::Flat if saddr != 0 => return Err(RESERVED.into()),
         Encoding::Flat => (vector(words.arch, vaddr, 2)?, Operand::None),
+        Encoding::Global if saddr == 126 && words.arch == Arch::Gfx950 => return Err(REGISTER.into()),
         Encoding::Global if has_saddr => (vector(words.arch, vaddr, 1)?, scalar(saddr, 2)?),
         Encoding::Global => (vector(words.arch, vaddr, 2)?, Operand::Off),
         _ => {
@@ -175,8 +178,9 @@ pub(super) fn mubuf(words: &mut Words, first: u32) -> Result<Inst, Fail> {
 /// Cache write-back and invalidation: no operands. gfx90a has no scopes to select.
 fn cache_control(arch: Arch, mut inst: Inst, wide: u64) -> Result<Inst, Fail> {
     if arch == Arch::Gfx90a {
-        (inst.mods.sc0, inst.mods.sc1, inst.mods.nt) = (false, false, false);
+        (inst.mods.sc0, inst.mods.sc1) = (false, false);
     }
+    inst.mods.nt = false;
     match bits(wide, 55, 1) {
         0 => Ok(inst),
         _ => Err(RESERVED.into()),
@@ -204,6 +208,9 @@ fn buffer(arch: Arch, row: &Row, inst: &mut Inst, wide: u64) -> Result<(), Bad> 
     mods.idxen = bits(wide, 13, 1) != 0;
     let returns = !mods.lds && (!row.mem.atomic || mods.sc0);
     let data = bits(wide, 40, 8);
+    if acc && mods.lds {
+        return Err(RESERVED);
+    }
     if returns && let OperandType::Vector(n) = row.dst[0] {
         inst.dst[0] = vector_or_acc(arch, data, n, acc)?;
     }
@@ -212,7 +219,8 @@ fn buffer(arch: Arch, row: &Row, inst: &mut Inst, wide: u64) -> Result<(), Bad> 
     }
     inst.src[0] = match u8::from(mods.offen) + u8::from(mods.idxen) {
         0 => Operand::Off,
-        n => vector(arch, bits(wide, 32, 8), n)?,
+        // An index and an offset may stand in any two registers that follow each other.
+        n => vector(Arch::Gfx942, bits(wide, 32, 8), n)?,
     };
     inst.src[2] = scalar(bits(wide, 48, 5) << 2, 4)?;
     let soffset = bits(wide, 56, 8);

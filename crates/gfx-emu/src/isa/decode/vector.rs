@@ -24,7 +24,7 @@ pub(super) fn vop12c(words: &mut Words, w: u32, enc: Encoding) -> Result<Inst, F
     let code = bits(w, 0, 9);
     match (code, row.src[0]) {
         (_, OperandType::None) => {
-            if bits(w, 17, 8) != 0 {
+            if bits(w, 17, 8) != 0 || code == DPP {
                 return Err(RESERVED.into());
             }
             Ok(words.inst(row, enc))
@@ -274,7 +274,8 @@ fn mai(words: &mut Words, row: &Row, wide: u64) -> Result<Inst, Fail> {
     let code = |i: u32| bits(wide, 32 + 9 * i, 9);
     if row.src[1] == OperandType::None {
         // v_accvgpr_read and v_accvgpr_write: the kind of register is in the operation, not in the bits.
-        if wide & 0xe7ff_fe00_0000_3f00 != 0 {
+        let sources = if words.arch == Arch::Gfx950 { 0 } else { 0x07ff_fe00_0000_0000 };
+        if wide & (0xe000_0000_0000_3f00 | sources) != 0 {
             return Err(RESERVED.into());
         }
         (inst.dst[0], inst.src[0]) = match row.dst[0] {

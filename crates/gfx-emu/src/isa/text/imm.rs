@@ -103,7 +103,6 @@ fn message(out: &mut Text, value: u16) {
     let sys_op = match op {
         1 => Some("SYSMSG_OP_ECC_ERR_INTERRUPT"),
         2 => Some("SYSMSG_OP_REG_RD"),
-        3 => Some("SYSMSG_OP_HOST_TRAP_ACK"),
         4 => Some("SYSMSG_OP_TTRACE_PC"),
         _ => None,
     };

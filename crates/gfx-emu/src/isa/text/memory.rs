@@ -41,7 +41,7 @@ pub(super) fn smem(out: &mut Text, inst: &Inst, row: &Row) {
         Operand::None => out.next().push_str(&hex(offset)),
         register => {
             out.operand(register, OperandType::Scalar(1));
-            if offset != 0 {
+            if inst.mods.offen {
                 out.push(format_args!(" offset:{}", hex(offset)));
             }
         }

@@ -89,6 +89,10 @@ fn scalar(out: &mut Text, inst: &Inst, row: &Row) {
     for (operand, kind) in inst.src.into_iter().zip(row.src) {
         match (operand, kind) {
             (Operand::Imm(value), OperandType::Imm(meaning)) => imm::write(out, value, meaning, inst.enc),
+            (Operand::Literal(value), OperandType::Literal) => {
+                // Always there, so that its encoding need not be shown.
+                let _ = write_literal(out.next(), value, Kind::B32, Arch::Gfx942);
+            }
             (operand, kind) => out.operand(operand, kind),
         }
     }
@@ -108,13 +112,8 @@ fn write_operand(out: &mut String, operand: Operand, kind: OperandType, arch: Ar
             write_inline(out, code, constant_kind(kind));
             Ok(())
         }
-        Operand::Literal(value) => {
-            match kind {
-                OperandType::Literal => write!(out, "{value:#x}"),
-                _ => write_literal(out, value, constant_kind(kind), arch),
-            };
-            Ok(())
-        }
+        Operand::Literal(value) if kind == OperandType::Literal => write!(out, "{value:#x}"),
+        Operand::Literal(value) => write_literal(out, value, constant_kind(kind), arch),
         Operand::Special(code) => {
             out.push_str(special(code));
             Ok(())

@@ -3,7 +3,7 @@
 use super::super::decode::{format_registers, is_f8f6f4};
 use super::super::inst::{Arch, Dpp, Encoding, Inst, Operand, Sdwa};
 use super::super::op::Op;
-use super::super::table::{OperandType, Row};
+use super::super::table::{Form, OperandType, Row};
 use super::{Text, write_operand};
 
 /// A source with its modifiers: `-v1`, `|v1|`, `-|v1|`, `neg(0.5)`.
@@ -27,6 +27,12 @@ fn modified(out: &mut Text, operand: Operand, kind: OperandType, neg: bool, abs:
     if by_name {
         text.push(')');
     }
+}
+
+/// Whether a source that may be negated is an integer: it has no ABS bit then, and NEG reads as a sign-extension.
+fn is_integer(form: Option<Form>, neg: [u32; 3], abs: [u32; 3], source: usize) -> bool {
+    let places = neg.get(source).zip(abs.get(source));
+    form.zip(places).is_some_and(|(form, (&neg, &abs))| neg < 64 && form.acts(neg) && !form.acts(abs))
 }
 
 fn sign_extended(out: &mut Text, operand: Operand, kind: OperandType) {
@@ -58,6 +64,7 @@ pub(super) fn vop12c(out: &mut Text, inst: &Inst, row: &Row) {
             Some(sdwa) if sdwa.sext.get(i) == Some(&true) => {
                 sign_extended(out, operand, kind);
             }
+            _ if neg && is_integer(row.dpp, [52, 54, 64], [53, 55, 64], i) => sign_extended(out, operand, kind),
             _ => modified(out, operand, kind, neg, abs),
         }
     }
@@ -161,8 +168,8 @@ pub(super) fn vop3(out: &mut Text, inst: &Inst, row: &Row) {
     for (i, (operand, kind)) in inst.src.into_iter().zip(row.src).enumerate() {
         if operand != Operand::None {
             let (neg, abs) = (mods.neg >> i & 1 != 0, mods.abs >> i & 1 != 0);
-            // Its second and third source are integers, whose NEG bit reads as a sign-extension.
-            match inst.op == Op::VCvtPkU8F32 && i > 0 && neg {
+            let is_integer = inst.enc == Encoding::Vop3 && is_integer(row.e64, [61, 62, 63], [8, 9, 10], i);
+            match is_integer && neg && !is_bitop3 {
                 true => sign_extended(out, operand, kind),
                 false => modified(out, operand, kind, neg && !is_bitop3, abs && !is_bitop3),
             }
@@ -171,7 +178,10 @@ pub(super) fn vop3(out: &mut Text, inst: &Inst, row: &Row) {
     if is_bitop3 {
         let table = truth_table(inst);
         if table != 0 {
-            out.push(format_args!(" bitop3:{table:#x}"));
+            match table {
+                0..=10 => out.push(format_args!(" bitop3:{table}")),
+                _ => out.push(format_args!(" bitop3:{table:#x}")),
+            }
         }
     }
     if matches!(inst.op, Op::VPermlane16SwapB32 | Op::VPermlane32SwapB32) {
@@ -180,10 +190,11 @@ pub(super) fn vop3(out: &mut Text, inst: &Inst, row: &Row) {
         return;
     }
     if mods.op_sel != 0 {
-        // The destination's bit follows those of the sources.
+        // The destination's bit follows those of the sources; some conversions use that of the absent third one too.
+        let has_third = row.e64.is_some_and(|form| form.acts(13));
         let places: &[u8] = match source_places(row).len() {
             1 => &[0, 3],
-            2 => &[0, 1, 3],
+            2 if !has_third => &[0, 1, 3],
             _ => &[0, 1, 2, 3],
         };
         bit_list(out, "op_sel", mods.op_sel, places);
