@@ -8,7 +8,6 @@ mod env;
 mod memory;
 mod scalar;
 mod step;
-#[allow(dead_code)]
 mod valu;
 mod wave;
 
@@ -25,6 +24,7 @@ use crate::isa::Inst;
 /// When the executor lacks it, or it names registers that the kernel does not allocate.
 pub fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
     scalar::compile(c, inst)
+        .or_else(|| valu::compile(c, inst))
         .or_else(|| memory::compile(c, inst))
         .unwrap_or(Err(Unsupported::NoHandler))
 }
