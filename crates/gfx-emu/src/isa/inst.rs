@@ -14,6 +14,9 @@ pub enum Arch {
 }
 
 impl Arch {
+    /// Every arch.
+    pub const ALL: [Arch; 3] = [Arch::Gfx90a, Arch::Gfx942, Arch::Gfx950];
+
     /// LLVM's processor name.
     pub fn name(self) -> &'static str {
         match self {
@@ -25,7 +28,7 @@ impl Arch {
 
     /// The arch of an LLVM processor name; `None` for those the emulator does not execute.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Arch::Gfx90a, Arch::Gfx942, Arch::Gfx950].into_iter().find(|arch| arch.name() == name)
+        Arch::ALL.into_iter().find(|arch| arch.name() == name)
     }
 }
 
@@ -144,7 +147,7 @@ pub struct Mods {
     pub gds: bool,
     /// MUBUF/MTBUF: an index / an offset register is used.
     pub idxen: bool,
-    /// See `idxen`.
+    /// See `idxen`. SMEM: an immediate offset stands beside the offset register.
     pub offen: bool,
     /// Vector memory: the data goes to LDS.
     pub lds: bool,
