@@ -9,7 +9,6 @@ mod memory;
 mod mfma;
 mod scalar;
 mod step;
-#[allow(dead_code)]
 mod valu;
 mod wave;
 
@@ -26,6 +25,7 @@ use crate::isa::Inst;
 /// When the executor lacks it, or it names registers that the kernel does not allocate.
 pub fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
     scalar::compile(c, inst)
+        .or_else(|| valu::compile(c, inst))
         .or_else(|| memory::compile(c, inst))
         .or_else(|| valu::compile(c, inst))
         .or_else(|| mfma::compile(c, inst))

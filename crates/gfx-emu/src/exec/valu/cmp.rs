@@ -63,6 +63,7 @@ macro_rules! relations {
             const SRC: [Ty; 3] = [Ty::$a_ty, Ty::$b_ty, Ty::B32];
             const DST: Ty = Ty::B32;
             const KEEP: bool = false;
+            const HOT: bool = false;
             const SATURATES: bool = false;
             #[inline(always)]
             fn lane<P: Fp>($p: P, [$a, $b, _]: [u32; 3]) -> u32 {

@@ -57,10 +57,10 @@ fn from_int<P: Fp>(p: P, x: f64, nearest: f32) -> u32 {
 }
 
 lanes32! { narrow:
-    VCvtF32I32(B32) -> F32 = |p, a| from_int(p, f64::from(a as i32), a as i32 as f32);
-    VCvtF32U32(B32) -> F32 = |p, a| from_int(p, f64::from(a), a as f32);
-    VCvtU32F32(F32) -> B32 = |p, a| f(a) as u32;
-    VCvtI32F32(F32) -> B32 = |p, a| f(a) as i32 as u32;
+    VCvtF32I32(B32) -> F32 [hot] = |p, a| from_int(p, f64::from(a as i32), a as i32 as f32);
+    VCvtF32U32(B32) -> F32 [hot] = |p, a| from_int(p, f64::from(a), a as f32);
+    VCvtU32F32(F32) -> B32 [hot] = |p, a| f(a) as u32;
+    VCvtI32F32(F32) -> B32 [hot] = |p, a| f(a) as i32 as u32;
     VCvtRpiI32F32(F32) -> B32 = |p, a| (f(in32(p, a)) + 0.5).floor() as i32 as u32;
     VCvtFlrI32F32(F32) -> B32 = |p, a| f(in32(p, a)).floor() as i32 as u32;
     VCvtOffF32I4(B32) -> F32 = |p, a| ((((a << 28) as i32) >> 28) as f32 * 0.0625).to_bits();
@@ -68,8 +68,8 @@ lanes32! { narrow:
     VCvtF32Ubyte1(B32) -> F32 = |p, a| (((a >> 8) & 0xff) as f32).to_bits();
     VCvtF32Ubyte2(B32) -> F32 = |p, a| (((a >> 16) & 0xff) as f32).to_bits();
     VCvtF32Ubyte3(B32) -> F32 = |p, a| ((a >> 24) as f32).to_bits();
-    VCvtF16F32(F32) -> F16 = |p, a| to_half(p, a);
-    VCvtF32F16(F16) -> F32 = |p, a| {
+    VCvtF16F32(F32) -> F16 [hot] = |p, a| to_half(p, a);
+    VCvtF32F16(F16) -> F32 [hot] = |p, a| {
         let wide = widen16(in16(p, a));
         if is_nan32(wide) { quiet32(wide) } else { wide }
     };
@@ -83,11 +83,11 @@ lanes32! { narrow:
     VCvtI16F16(F16) -> I16 = |p, a| u32::from(f(widen16(a & 0xffff)) as i16 as u16);
     VCvtNormI16F16(F16) -> I16 = |p, a| normalised(f(widen16(in16(p, a))), true);
     VCvtNormU16F16(F16) -> U16 = |p, a| normalised(f(widen16(in16(p, a))), false);
-    VCvtPkrtzF16F32(F32, F32) -> PF16 = |p, a, b| {
+    VCvtPkrtzF16F32(F32, F32) -> PF16 [hot] = |p, a, b| {
         out16(p, toward_zero16(in32(p, a))) | out16(p, toward_zero16(in32(p, b))) << 16
     };
-    VCvtPkF16F32(F32, F32) -> PF16 = |p, a, b| narrow16(in32(p, a)) | narrow16(in32(p, b)) << 16;
-    VCvtPkBf16F32(F32, F32) -> B32 = |p, a, b| to_brain(in32(p, a)) | to_brain(in32(p, b)) << 16;
+    VCvtPkF16F32(F32, F32) -> PF16 [hot] = |p, a, b| narrow16(in32(p, a)) | narrow16(in32(p, b)) << 16;
+    VCvtPkBf16F32(F32, F32) -> B32 [hot] = |p, a, b| to_brain(in32(p, a)) | to_brain(in32(p, b)) << 16;
     VCvtPknormI16F32(F32, F32) -> B32 = |p, a, b| {
         normalised(f(in32(p, a)), true) | normalised(f(in32(p, b)), true) << 16
     };

@@ -16,6 +16,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Option<Result<Step, Unsuppor
         Op::VDivScaleF64 => scale(c, inst, scale64, Ty::F64),
         Op::VDivFmasF32 => step(c, inst, fmas32, &[Ty::F32; 3], Some(Ty::F32)),
         Op::VDivFmasF64 => step(c, inst, fmas64, &[Ty::F64; 3], Some(Ty::F64)),
+        Op::VTrigPreopF64 => step(c, inst, trig, &[Ty::F64, Ty::B32], Some(Ty::F64)),
         _ => return None,
     })
 }
@@ -194,6 +195,49 @@ unsafe fn fmas64(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         let factor = if up { 1023 + 128 } else { 1023 - 128u64 };
         let value = if vcc >> lane & 1 == 0 { sum } else { mul64(p, sum, factor << 52) };
         set_pair(&mut r, lane, value);
+    }
+    let exec = wave.exec();
+    store64(step, wave, index, Ty::F64, &r, exec);
+    Flow::Next
+}
+
+/// 2/π as a binary fraction: the first 1216 bits, most significant word first (computed by Machin's formula).
+const TWO_OVER_PI: [u64; 19] = [
+    0xa2f9_836e_4e44_1529, 0xfc27_57d1_f534_ddc0, 0xdb62_9599_3c43_9041, 0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0, 0x0649_2eea_09d1_921c, 0xfe1d_eb1c_b129_a73e, 0xe882_35f5_2ebb_4484,
+    0xe99c_7026_b45f_7e41, 0x3991_d639_8353_39f4, 0x9c84_5f8b_bdf9_283b, 0x1ff8_97ff_de05_980f,
+    0xef2f_118b_5a0a_6d1f, 0x6d36_7ecf_27cb_09b7, 0x4f46_3f66_9e5f_ea2d, 0x7527_bac7_ebe5_f17b,
+    0x3d07_39f7_8a52_92ea, 0x6bfb_5fb1_1f8d_5d08, 0x5603_3046_fc7b_6bab,
+];
+
+/// `v_trig_preop_f64` of one lane: segment `segment` (53 bits) of the first 1201 bits of 2/π, scaled to its place; for large
+/// operands the segments start lower, and from 2^945 on results are scaled up by 2^128.
+fn trig_segment(x: u64, segment: u32) -> f64 {
+    let exponent = ((x >> 52) & 0x7ff) as i32;
+    let shift = 53 * (segment & 31) as i32 + (exponent - 1077).max(0);
+    // Bits shift..shift+53 after the point; what lies beyond the 1201 bits is 0.
+    let bits = (0..53).fold(0u64, |bits, i| {
+        let at = shift as usize + i;
+        let one = TWO_OVER_PI.get(at / 64).map_or(0, |word| word >> (63 - at % 64) & 1);
+        bits << 1 | if at < 1201 { one } else { 0 }
+    });
+    let scale = -53 - shift + if exponent >= 1968 { 128 } else { 0 };
+    // Two factors, since the power of two alone may be too small for a double.
+    let power = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);
+    bits as f64 * power(scale / 2) * power(scale - scale / 2)
+}
+
+unsafe fn trig(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+    if wave.mode.vskip() {
+        return Flow::Next;
+    }
+    let index = Index::of(wave);
+    let (mut x, mut segment) = ([Vreg([0; 64]); 2], Vreg([0; 64]));
+    fetch64(step, wave, index, Ty::F64, 0, &mut x);
+    fetch(step, wave, index, Ty::B32, 1, &mut segment);
+    let mut r = [Vreg([0; 64]); 2];
+    for lane in 0..64 {
+        set_pair(&mut r, lane, trig_segment(pair(&x, lane), segment.0[lane]).to_bits());
     }
     let exec = wave.exec();
     store64(step, wave, index, Ty::F64, &r, exec);

@@ -213,17 +213,17 @@ fn brains(x: u32) -> [u32; 2] {
 }
 
 lanes32! { single:
-    VAddF32(F32, F32) -> F32 = |p, a, b| add32(p, a, b);
-    VSubF32(F32, F32) -> F32 = |p, a, b| sub32(p, a, b);
-    VSubrevF32(F32, F32) -> F32 = |p, a, b| sub32(p, b, a);
-    VMulF32(F32, F32) -> F32 = |p, a, b| mul32(p, a, b);
+    VAddF32(F32, F32) -> F32 [hot] = |p, a, b| add32(p, a, b);
+    VSubF32(F32, F32) -> F32 [hot] = |p, a, b| sub32(p, a, b);
+    VSubrevF32(F32, F32) -> F32 [hot] = |p, a, b| sub32(p, b, a);
+    VMulF32(F32, F32) -> F32 [hot] = |p, a, b| mul32(p, a, b);
     VMulLegacyF32(F32, F32) -> F32 = |p, a, b| if zero_wins(in32(p, a), in32(p, b)) { 0 } else { mul32(p, a, b) };
-    VMinF32(F32, F32) -> F32 = |p, a, b| min32(p, a, b);
-    VMaxF32(F32, F32) -> F32 = |p, a, b| max32(p, a, b);
-    VFmaF32(F32, F32, F32) -> F32 = |p, a, b, c| fma32(p, a, b, c);
-    VFmacF32(F32, F32, F32) -> F32 [acc] = |p, a, b, c| fma32(p, a, b, c);
-    VFmamkF32(F32, F32, F32) -> F32 = |p, a, b, c| fma32(p, a, b, c);
-    VFmaakF32(F32, F32, F32) -> F32 = |p, a, b, c| fma32(p, a, b, c);
+    VMinF32(F32, F32) -> F32 [hot] = |p, a, b| min32(p, a, b);
+    VMaxF32(F32, F32) -> F32 [hot] = |p, a, b| max32(p, a, b);
+    VFmaF32(F32, F32, F32) -> F32 [hot] = |p, a, b, c| fma32(p, a, b, c);
+    VFmacF32(F32, F32, F32) -> F32 [acc, hot] = |p, a, b, c| fma32(p, a, b, c);
+    VFmamkF32(F32, F32, F32) -> F32 [hot] = |p, a, b, c| fma32(p, a, b, c);
+    VFmaakF32(F32, F32, F32) -> F32 [hot] = |p, a, b, c| fma32(p, a, b, c);
     VMadF32(F32, F32, F32) -> F32 = |p, a, b, c| mad32(p, a, b, c);
     VMacF32(F32, F32, F32) -> F32 [acc] = |p, a, b, c| mad32(p, a, b, c);
     VMadmkF32(F32, F32, F32) -> F32 = |p, a, b, c| mad32(p, a, b, c);
@@ -232,17 +232,17 @@ lanes32! { single:
         if zero_wins(flush32(a, true), flush32(b, true)) { add32(p, 0, flush32(c, true)) } else { mad32(p, a, b, c) }
     };
     VMin3F32(F32, F32, F32) -> F32 = |p, a, b, c| min32(p, min32(p, a, b), c);
-    VMax3F32(F32, F32, F32) -> F32 = |p, a, b, c| max32(p, max32(p, a, b), c);
-    VMed3F32(F32, F32, F32) -> F32 = |p, a, b, c| med32(p, a, b, c);
+    VMax3F32(F32, F32, F32) -> F32 [hot] = |p, a, b, c| max32(p, max32(p, a, b), c);
+    VMed3F32(F32, F32, F32) -> F32 [hot] = |p, a, b, c| med32(p, a, b, c);
     VMinimum3F32(F32, F32, F32) -> F32 = |p, a, b, c| propagate32(p, propagate32(p, a, b, false), c, false);
     VMaximum3F32(F32, F32, F32) -> F32 = |p, a, b, c| propagate32(p, propagate32(p, a, b, true), c, true);
     VDivFixupF32(F32, F32, F32) -> F32 = |p, a, b, c| out32(p, fixup32(a, in32(p, b), in32(p, c)));
-    VLdexpF32(F32, I32) -> F32 = |p, a, b| ldexp32(p, a, b);
+    VLdexpF32(F32, I32) -> F32 [hot] = |p, a, b| ldexp32(p, a, b);
     VFractF32(F32) -> F32 = |p, a| exact32(p, a, fract32);
     VTruncF32(F32) -> F32 = |p, a| exact32(p, a, f32::trunc);
     VCeilF32(F32) -> F32 = |p, a| exact32(p, a, f32::ceil);
-    VRndneF32(F32) -> F32 = |p, a| exact32(p, a, f32::round_ties_even);
-    VFloorF32(F32) -> F32 = |p, a| exact32(p, a, f32::floor);
+    VRndneF32(F32) -> F32 [hot] = |p, a| exact32(p, a, f32::round_ties_even);
+    VFloorF32(F32) -> F32 [hot] = |p, a| exact32(p, a, f32::floor);
     VFrexpExpI32F32(F32) -> B32 = |p, a| frexp_exponent(f64::from(f(in32(p, a)))) as u32;
     VFrexpMantF32(F32) -> F32 = |p, a| exact32(p, a, |x| frexp_mantissa(f64::from(x)) as f32);
     VCubeidF32(F32, F32, F32) -> F32 = |p, a, b, c| {
@@ -263,7 +263,7 @@ lanes32! { single:
         let axis = major(f(a), f(b), f(c));
         mul32(p, [a, b, c][axis as usize], 0x4000_0000)
     };
-    VDot2F32F16(PF16, PF16, F32) -> F32 = |p, a, b, c| dot2(halves(a), halves(b), c, true);
+    VDot2F32F16(PF16, PF16, F32) -> F32 [hot] = |p, a, b, c| dot2(halves(a), halves(b), c, true);
     VDot2F32Bf16(PF16, PF16, F32) -> F32 = |p, a, b, c| dot2(brains(a), brains(b), c, false);
     VDot2cF32F16(B32, B32, F32) -> F32 [acc] = |p, a, b, c| dot2(halves(a), halves(b), c, true);
     VDot2cF32Bf16(B32, B32, F32) -> F32 [acc] = |p, a, b, c| dot2(brains(a), brains(b), c, true);
@@ -300,12 +300,12 @@ lanes32! { half:
     VFractF16(F16) -> F16 = |p, a| exact16(p, a, fract16);
     VFrexpMantF16(F16) -> F16 = |p, a| exact16(p, a, |x| frexp_mantissa(f64::from(x)) as f32);
     VFrexpExpI16F16(F16) -> I16 = |p, a| (frexp_exponent(f64::from(f(widen16(in16(p, a))))) as u32) & 0xffff;
-    VPkFmaF16(PF16, PF16, PF16) -> PF16 = |p, a, b, c| both(a, b, c, |a, b, c| fma16(p, a, b, c));
+    VPkFmaF16(PF16, PF16, PF16) -> PF16 [hot] = |p, a, b, c| both(a, b, c, |a, b, c| fma16(p, a, b, c));
     VPkFmacF16(PF16, PF16, PF16) -> PF16 [acc] = |p, a, b, c| both(a, b, c, |a, b, c| fma16(p, a, b, c));
-    VPkAddF16(PF16, PF16) -> PF16 = |p, a, b| both(a, b, 0, |a, b, _| add16(p, a, b));
-    VPkMulF16(PF16, PF16) -> PF16 = |p, a, b| both(a, b, 0, |a, b, _| mul16(p, a, b));
-    VPkMinF16(PF16, PF16) -> PF16 = |p, a, b| both(a, b, 0, |a, b, _| min16(p, a, b));
-    VPkMaxF16(PF16, PF16) -> PF16 = |p, a, b| both(a, b, 0, |a, b, _| max16(p, a, b));
+    VPkAddF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(a, b, 0, |a, b, _| add16(p, a, b));
+    VPkMulF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(a, b, 0, |a, b, _| mul16(p, a, b));
+    VPkMinF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(a, b, 0, |a, b, _| min16(p, a, b));
+    VPkMaxF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(a, b, 0, |a, b, _| max16(p, a, b));
     VPkMinimum3F16(PF16, PF16, PF16) -> PF16 = |p, a, b, c| both(a, b, c, |a, b, c| {
         propagate16(p, propagate16(p, a, b, false), c, false)
     });

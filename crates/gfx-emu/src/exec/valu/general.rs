@@ -4,7 +4,7 @@ use super::dpp;
 use super::fp::{PLAIN_BITS, PLAIN_MASK, f};
 use super::lane::{Ty, any_float, any_nan};
 use super::simd::blend;
-use crate::exec::{Flow, Mode, Src, Step, Vreg, Wave};
+use crate::exec::{APERTURE, Flow, Mode, PRIVATE_BASE, SHARED_BASE, Src, Step, Vreg, Wave};
 use crate::isa::{Encoding, Sdwa};
 
 /// Runs an operation over whole registers.
@@ -59,11 +59,10 @@ impl Index {
 /// The value of a special source.
 pub(super) fn special(code: u8, wave: &Wave) -> u64 {
     match code {
-        // Apertures: LDS at 1 << 48, scratch at 2 << 48, 4 GiB each.
-        235 => 1 << 48,
-        236 => 1 << 48 | 0xffff_ffff,
-        237 => 2 << 48,
-        238 => 2 << 48 | 0xffff_ffff,
+        235 => SHARED_BASE,
+        236 => SHARED_BASE + APERTURE - 1,
+        237 => PRIVATE_BASE,
+        238 => PRIVATE_BASE + APERTURE - 1,
         251 => u64::from(wave.vcc() == 0),
         252 => u64::from(wave.exec() == 0),
         253 => u64::from(wave.scc),

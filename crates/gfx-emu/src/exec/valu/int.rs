@@ -129,8 +129,8 @@ pub(super) fn masked_sad(a: u64, b: u32, n: u32) -> u32 {
 }
 
 lanes32! { unary_binary:
-    VMovB32(B32) -> B32 = |p, a| a;
-    VNotB32(B32) -> B32 = |p, a| !a;
+    VMovB32(B32) -> B32 [hot] = |p, a| a;
+    VNotB32(B32) -> B32 [hot] = |p, a| !a;
     VBfrevB32(B32) -> B32 = |p, a| a.reverse_bits();
     VFfbhU32(B32) -> B32 = |p, a| if a == 0 { !0 } else { a.leading_zeros() };
     VFfblB32(B32) -> B32 = |p, a| if a == 0 { !0 } else { a.trailing_zeros() };
@@ -142,29 +142,29 @@ lanes32! { unary_binary:
     VSatPkU8I16(B32) -> U16 = |p, a| {
         saturate8(sh(a), 0, 255) | saturate8(sh(a >> 16), 0, 255) << 8
     };
-    VAddU32(U32, U32) -> U32 = |p, a, b| a.wrapping_add(b) => u(a) + u(b);
-    VSubU32(U32, U32) -> U32 = |p, a, b| a.wrapping_sub(b) => u(a) - u(b);
-    VSubrevU32(U32, U32) -> U32 = |p, a, b| b.wrapping_sub(a) => u(b) - u(a);
+    VAddU32(U32, U32) -> U32 [hot] = |p, a, b| a.wrapping_add(b) => u(a) + u(b);
+    VSubU32(U32, U32) -> U32 [hot] = |p, a, b| a.wrapping_sub(b) => u(a) - u(b);
+    VSubrevU32(U32, U32) -> U32 [hot] = |p, a, b| b.wrapping_sub(a) => u(b) - u(a);
     VAddI32(I32, I32) -> I32 = |p, a, b| a.wrapping_add(b) => i(a) + i(b);
     VSubI32(I32, I32) -> I32 = |p, a, b| a.wrapping_sub(b) => i(a) - i(b);
     VMulI32I24(I32, I32) -> I32 = |p, a, b| ((sx24(a) as i32).wrapping_mul(sx24(b) as i32)) as u32 => sx24(a) * sx24(b);
     VMulHiI32I24(I32, I32) -> I32 = |p, a, b| ((sx24(a) * sx24(b)) >> 32) as u32;
-    VMulU32U24(U32, U32) -> U32 = |p, a, b| (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff)
+    VMulU32U24(U32, U32) -> U32 [hot] = |p, a, b| (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff)
         => u(a & 0xff_ffff) * u(b & 0xff_ffff);
     VMulHiU32U24(U32, U32) -> U32 = |p, a, b| ((u(a & 0xff_ffff) * u(b & 0xff_ffff)) >> 32) as u32;
-    VMinI32(I32, I32) -> I32 = |p, a, b| imin(a, b);
-    VMaxI32(I32, I32) -> I32 = |p, a, b| imax(a, b);
-    VMinU32(U32, U32) -> U32 = |p, a, b| a.min(b);
-    VMaxU32(U32, U32) -> U32 = |p, a, b| a.max(b);
-    VLshrrevB32(B32, B32) -> B32 = |p, a, b| b >> (a & 31);
-    VAshrrevI32(B32, B32) -> B32 = |p, a, b| ((b as i32) >> (a & 31)) as u32;
-    VLshlrevB32(B32, B32) -> B32 = |p, a, b| b << (a & 31);
-    VAndB32(B32, B32) -> B32 = |p, a, b| a & b;
-    VOrB32(B32, B32) -> B32 = |p, a, b| a | b;
-    VXorB32(B32, B32) -> B32 = |p, a, b| a ^ b;
+    VMinI32(I32, I32) -> I32 [hot] = |p, a, b| imin(a, b);
+    VMaxI32(I32, I32) -> I32 [hot] = |p, a, b| imax(a, b);
+    VMinU32(U32, U32) -> U32 [hot] = |p, a, b| a.min(b);
+    VMaxU32(U32, U32) -> U32 [hot] = |p, a, b| a.max(b);
+    VLshrrevB32(B32, B32) -> B32 [hot] = |p, a, b| b >> (a & 31);
+    VAshrrevI32(B32, B32) -> B32 [hot] = |p, a, b| ((b as i32) >> (a & 31)) as u32;
+    VLshlrevB32(B32, B32) -> B32 [hot] = |p, a, b| b << (a & 31);
+    VAndB32(B32, B32) -> B32 [hot] = |p, a, b| a & b;
+    VOrB32(B32, B32) -> B32 [hot] = |p, a, b| a | b;
+    VXorB32(B32, B32) -> B32 [hot] = |p, a, b| a ^ b;
     VXnorB32(B32, B32) -> B32 = |p, a, b| !(a ^ b);
-    VMulLoU32(U32, U32) -> U32 = |p, a, b| a.wrapping_mul(b);
-    VMulHiU32(U32, U32) -> U32 = |p, a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32;
+    VMulLoU32(U32, U32) -> U32 [hot] = |p, a, b| a.wrapping_mul(b);
+    VMulHiU32(U32, U32) -> U32 [hot] = |p, a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32;
     VMulHiI32(I32, I32) -> I32 = |p, a, b| ((i(a) * i(b)) >> 32) as u32;
     VBcntU32B32(B32, B32) -> B32 = |p, a, b| a.count_ones().wrapping_add(b);
     VBfmB32(B32, B32) -> B32 = |p, a, b| ((1u32 << (a & 31)) - 1) << (b & 31);
@@ -177,15 +177,15 @@ lanes32! { unary_binary:
 lanes32! { ternary:
     VMadI32I24(I32, I32, I32) -> I32 = |p, a, b, c| (sx24(a) as i32).wrapping_mul(sx24(b) as i32).wrapping_add(c as i32) as u32
         => sx24(a) * sx24(b) + i(c);
-    VMadU32U24(U32, U32, U32) -> U32 = |p, a, b, c| (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff).wrapping_add(c)
+    VMadU32U24(U32, U32, U32) -> U32 [hot] = |p, a, b, c| (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff).wrapping_add(c)
         => u(a & 0xff_ffff) * u(b & 0xff_ffff) + u(c);
-    VBfeU32(B32, B32, B32) -> B32 = |p, a, b, c| (a >> (b & 31)) & ((1u32 << (c & 31)) - 1);
-    VBfeI32(B32, B32, B32) -> B32 = |p, a, b, c| bfe_i32(a, b, c);
-    VBfiB32(B32, B32, B32) -> B32 = |p, a, b, c| (a & b) | (!a & c);
+    VBfeU32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| (a >> (b & 31)) & ((1u32 << (c & 31)) - 1);
+    VBfeI32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| bfe_i32(a, b, c);
+    VBfiB32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| (a & b) | (!a & c);
     VLerpU8(B32, B32, B32) -> B32 = |p, a, b, c| (0..4).fold(0, |r, n| {
         r | ((byte(a, n) + byte(b, n) + (byte(c, n) & 1)) >> 1) << (8 * n)
     });
-    VAlignbitB32(B32, B32, B32) -> B32 = |p, a, b, c| ((u64::from(a) << 32 | u64::from(b)) >> (c & 31)) as u32;
+    VAlignbitB32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| ((u64::from(a) << 32 | u64::from(b)) >> (c & 31)) as u32;
     VAlignbyteB32(B32, B32, B32) -> B32 = |p, a, b, c| ((u64::from(a) << 32 | u64::from(b)) >> (8 * (c & 3))) as u32;
     VMin3I32(I32, I32, I32) -> I32 = |p, a, b, c| imin(imin(a, b), c);
     VMax3I32(I32, I32, I32) -> I32 = |p, a, b, c| imax(imax(a, b), c);
@@ -201,7 +201,7 @@ lanes32! { ternary:
         c.wrapping_add(h(a).abs_diff(h(b))).wrapping_add((a >> 16).abs_diff(b >> 16))
     } => u(c) + u(h(a).abs_diff(h(b))) + u((a >> 16).abs_diff(b >> 16));
     VSadU32(U32, U32, U32) -> U32 = |p, a, b, c| a.abs_diff(b).wrapping_add(c) => u(a.abs_diff(b)) + u(c);
-    VPermB32(B32, B32, B32) -> B32 = |p, a, b, c| {
+    VPermB32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| {
         permuted(a, b, byte(c, 0))
             | permuted(a, b, byte(c, 1)) << 8
             | permuted(a, b, byte(c, 2)) << 16
@@ -211,13 +211,13 @@ lanes32! { ternary:
     VMadI32I16(I16, I16, I32) -> I32 = |p, a, b, c| (sh(a) * sh(b)).wrapping_add(c as i32) as u32
         => sx16(a) * sx16(b) + i(c);
     VXadU32(B32, B32, B32) -> B32 = |p, a, b, c| (a ^ b).wrapping_add(c);
-    VLshlAddU32(B32, B32, B32) -> B32 = |p, a, b, c| (a << (b & 31)).wrapping_add(c);
-    VAddLshlU32(B32, B32, B32) -> B32 = |p, a, b, c| a.wrapping_add(b) << (c & 31);
-    VAdd3U32(B32, B32, B32) -> B32 = |p, a, b, c| a.wrapping_add(b).wrapping_add(c);
-    VLshlOrB32(B32, B32, B32) -> B32 = |p, a, b, c| (a << (b & 31)) | c;
-    VAndOrB32(B32, B32, B32) -> B32 = |p, a, b, c| (a & b) | c;
-    VOr3B32(B32, B32, B32) -> B32 = |p, a, b, c| a | b | c;
-    VDot4I32I8(B32, B32, I32) -> I32 = |p, a, b, c| (dot::<8>(a, b, true) as i32).wrapping_add(c as i32) as u32
+    VLshlAddU32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| (a << (b & 31)).wrapping_add(c);
+    VAddLshlU32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| a.wrapping_add(b) << (c & 31);
+    VAdd3U32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| a.wrapping_add(b).wrapping_add(c);
+    VLshlOrB32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| (a << (b & 31)) | c;
+    VAndOrB32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| (a & b) | c;
+    VOr3B32(B32, B32, B32) -> B32 [hot] = |p, a, b, c| a | b | c;
+    VDot4I32I8(B32, B32, I32) -> I32 [hot] = |p, a, b, c| (dot::<8>(a, b, true) as i32).wrapping_add(c as i32) as u32
         => dot::<8>(a, b, true) + i(c);
     VDot4U32U8(B32, B32, U32) -> U32 = |p, a, b, c| (dot::<8>(a, b, false) as u32).wrapping_add(c)
         => dot::<8>(a, b, false) + u(c);

@@ -65,6 +65,8 @@ pub(super) trait Lane32 {
     const DST: Ty;
     /// A 16-bit result leaves the register's other half alone; else it clears it.
     const KEEP: bool;
+    /// Compilers write it often: it gets the fast handlers.
+    const HOT: bool;
     /// [`Lane32::exact`] is there.
     const SATURATES: bool;
     /// The operation. Sources that are not there are 0; 16-bit sources lie in the low half, with anything above.
@@ -221,7 +223,11 @@ pub(super) const fn kernels32<O: Lane32, const L: u8>() -> Kernels<Kernel32> {
         dst: O::DST,
         keep: O::KEEP,
         plain,
-        nearest: if float { at_level::<O, Nearest, L>() } else { plain },
+        nearest: match (float, O::HOT) {
+            (false, _) => plain,
+            (true, true) => at_level::<O, Nearest, L>(),
+            (true, false) => run_base::<O, Any>,
+        },
         any: if float { run_base::<O, Any> } else { plain },
         saturate: if O::SATURATES { Some(saturate::<O>) } else { None },
     }
@@ -242,7 +248,7 @@ pub(super) const fn kernels64<O: Lane64, const L: u8>() -> Kernels<Kernel64> {
         dst: O::DST,
         keep: false,
         plain,
-        nearest: if float { wide_base::<O, Nearest> } else { plain },
+        nearest: if float { wide_base::<O, Any> } else { plain },
         any: if float { wide_base::<O, Any> } else { plain },
         saturate: None,
     }
@@ -439,7 +445,7 @@ pub(super) fn entry32<O: Lane32>(accumulates: bool) -> Entry {
         keep: O::KEEP,
         saturates: O::SATURATES,
         accumulates,
-        fast: fast_handler::<O>,
+        fast: if O::HOT { fast_handler::<O> } else { no_fast },
         general: general_handler::<O>,
     }
 }
@@ -466,8 +472,9 @@ macro_rules! types {
 }
 
 /// Defines a function from opcodes to entries of 32-bit lane operations. A row:
-/// `Op (source types) -> type = |p, a, b| result;`, with `keep` after the type when a 16-bit result leaves the other half
-/// alone, `acc` when the last source is the destination, and `; exact expression` for what a clamp saturates.
+/// `Op(source types) -> type = |p, a, b| result;`, with `[keep]` after the type when a 16-bit result leaves the other half
+/// alone, `[acc]` when the last source is the destination, `[hot]` for the fast handlers, and `=> exact result` for what a
+/// clamp saturates.
 macro_rules! lanes32 {
     ($name:ident: $($op:ident ($($ty:ident),*) -> $dst:ident $([$($flag:ident),*])? =
         |$p:ident $(, $s:ident)*| $body:expr $(=> $exact:expr)?;)*) => {
@@ -483,6 +490,7 @@ macro_rules! lanes32 {
                         const DST: Ty = Ty::$dst;
                         const KEEP: bool = flag!(keep $($($flag)*)?);
                         const SATURATES: bool = has_exact!($($exact)?);
+                        const HOT: bool = flag!(hot $($($flag)*)?);
                         #[inline(always)]
                         fn lane<P: $crate::exec::valu::fp::Fp>($p: P, s: [u32; 3]) -> u32 {
                             let _ = $p;
@@ -533,14 +541,15 @@ macro_rules! lanes64 {
     };
 }
 
-/// True when the flag is in the list.
+/// True when the flag, the first word, is in the list.
 macro_rules! flag {
-    (keep) => { false };
-    (keep keep $($rest:ident)*) => { true };
-    (keep acc $($rest:ident)*) => { flag!(keep $($rest)*) };
-    (acc) => { false };
-    (acc acc $($rest:ident)*) => { true };
-    (acc keep $($rest:ident)*) => { flag!(acc $($rest)*) };
+    (keep $($given:ident)*) => { false $(|| flag!(@keep $given))* };
+    (acc $($given:ident)*) => { false $(|| flag!(@acc $given))* };
+    (hot $($given:ident)*) => { false $(|| flag!(@hot $given))* };
+    (@keep keep) => { true };
+    (@acc acc) => { true };
+    (@hot hot) => { true };
+    (@$wanted:ident $other:ident) => { false };
 }
 
 macro_rules! has_exact {

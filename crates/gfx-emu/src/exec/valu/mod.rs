@@ -15,13 +15,12 @@ mod general;
 mod int;
 mod lane;
 mod mask;
+mod narrow;
 mod packed;
 mod simd;
-pub(crate) mod soft;
+mod small;
+mod soft;
 mod trans;
-
-#[cfg(test)]
-mod tests;
 
 use super::step::{Compiler, Handler, Src, Step, Unsupported};
 use crate::isa::{Encoding, Inst, Mods, Operand};
@@ -51,6 +50,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Option<Result<Step, Unsuppor
         .or_else(|| cross::compile(c, inst))
         .or_else(|| packed::compile(c, inst))
         .or_else(|| divide::compile(c, inst))
+        .or_else(|| narrow::compile(c, inst))
 }
 
 /// The step of a tabled operation.

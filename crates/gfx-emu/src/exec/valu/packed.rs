@@ -3,7 +3,7 @@
 use super::fp::*;
 use super::general::{DESTINATION, Index, clamp16, clamp32, put, read, special};
 use super::int::masked_sad;
-use super::lane::{DIVERTED, FromMode, Ty};
+use super::lane::{FromMode, Ty};
 use super::{source, step};
 use crate::exec::step::{Compiler, Flow, Handler, Level, Src, Step, Unsupported};
 use crate::exec::wave::{Mode, Vreg, Wave};

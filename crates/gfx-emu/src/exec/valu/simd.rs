@@ -1,6 +1,6 @@
 //! The few things that need the host's mask instructions by name: blends under a lane mask, and masks out of lanes.
 
-use crate::exec::{Level, Vreg};
+use crate::exec::Vreg;
 
 /// [`Level::Base`] as a constant parameter.
 pub(super) const BASE: u8 = 0;
@@ -8,15 +8,6 @@ pub(super) const BASE: u8 = 0;
 pub(super) const V3: u8 = 1;
 /// [`Level::V4`].
 pub(super) const V4: u8 = 2;
-
-/// The constant of a level.
-pub(super) fn number(level: Level) -> u8 {
-    match level {
-        Level::Base => BASE,
-        Level::V3 => V3,
-        Level::V4 => V4,
-    }
-}
 
 /// Copies the lanes of `from` that `mask` names.
 ///

@@ -3,21 +3,21 @@
 
 /// A binary floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Format {
+pub(super) struct Format {
     /// Bits of the significand with the hidden one.
-    pub(crate) precision: u32,
+    pub(super) precision: u32,
     /// Bits of the exponent field.
-    pub(crate) exponent_bits: u32,
+    pub(super) exponent_bits: u32,
 }
 
 /// IEEE binary16.
-pub(crate) const F16: Format = Format { precision: 11, exponent_bits: 5 };
+pub(super) const F16: Format = Format { precision: 11, exponent_bits: 5 };
 /// bfloat16.
-pub(crate) const BF16: Format = Format { precision: 8, exponent_bits: 8 };
+pub(super) const BF16: Format = Format { precision: 8, exponent_bits: 8 };
 /// IEEE binary32.
-pub(crate) const F32: Format = Format { precision: 24, exponent_bits: 8 };
+pub(super) const F32: Format = Format { precision: 24, exponent_bits: 8 };
 /// IEEE binary64.
-pub(crate) const F64: Format = Format { precision: 53, exponent_bits: 11 };
+pub(super) const F64: Format = Format { precision: 53, exponent_bits: 11 };
 
 impl Format {
     fn bias(self) -> i32 {
@@ -39,14 +39,12 @@ impl Format {
 }
 
 /// Directions of rounding, by the value of the MODE field.
-pub(crate) const NEAREST: u32 = 0;
+pub(super) const NEAREST: u32 = 0;
 const UP: u32 = 1;
 const DOWN: u32 = 2;
-/// Toward zero.
-pub(crate) const ZERO: u32 = 3;
 
 /// `magnitude · 2^exponent` with `sign`, rounded to `format`. A lowest bit that stands for "and something more" may be set.
-pub(crate) fn round(sign: bool, magnitude: u128, exponent: i32, format: Format, mode: u32) -> u64 {
+pub(super) fn round(sign: bool, magnitude: u128, exponent: i32, format: Format, mode: u32) -> u64 {
     let sign_bit = if sign { format.sign() } else { 0 };
     if magnitude == 0 {
         return sign_bit;
@@ -94,7 +92,7 @@ fn split(x: f64) -> (bool, u64, i32) {
 }
 
 /// A finite double rounded to `format`.
-pub(crate) fn round_f64(x: f64, format: Format, mode: u32) -> u64 {
+pub(super) fn round_f64(x: f64, format: Format, mode: u32) -> u64 {
     let (sign, significand, exponent) = split(x);
     round(sign, u128::from(significand), exponent, format, mode)
 }
@@ -106,7 +104,7 @@ fn normalise(magnitude: u128, exponent: i32) -> (u128, i32) {
 }
 
 /// `a · b + c` of finite doubles with one rounding to `format`.
-pub(crate) fn fma(a: f64, b: f64, c: f64, format: Format, mode: u32) -> u64 {
+pub(super) fn fma(a: f64, b: f64, c: f64, format: Format, mode: u32) -> u64 {
     let (sign_a, significand_a, exponent_a) = split(a);
     let (sign_b, significand_b, exponent_b) = split(b);
     let (sign_c, significand_c, exponent_c) = split(c);

@@ -123,13 +123,13 @@ fn rsq(x: f64) -> f64 {
 }
 
 lanes32! { single:
-    VExpF32(F32) -> F32 = |p, a| finish::<P>(exp2(f64::from(f(flush(a)))), a);
+    VExpF32(F32) -> F32 [hot] = |p, a| finish::<P>(exp2(f64::from(f(flush(a)))), a);
     VExpLegacyF32(F32) -> F32 = |p, a| finish::<P>(exp2(f64::from(f(flush(a)))), a);
-    VLogF32(F32) -> F32 = |p, a| log2_all(flush(a));
+    VLogF32(F32) -> F32 [hot] = |p, a| log2_all(flush(a));
     VLogLegacyF32(F32) -> F32 = |p, a| log2_all(flush(a));
-    VRcpF32(F32) -> F32 = |p, a| flush(nan32::<P>((1.0 / f(flush(a))).to_bits(), [a, 0, 0]));
+    VRcpF32(F32) -> F32 [hot] = |p, a| flush(nan32::<P>((1.0 / f(flush(a))).to_bits(), [a, 0, 0]));
     VRcpIflagF32(F32) -> F32 = |p, a| flush(nan32::<P>((1.0 / f(flush(a))).to_bits(), [a, 0, 0]));
-    VRsqF32(F32) -> F32 = |p, a| finish::<P>(rsq(f64::from(f(flush(a)))), a);
+    VRsqF32(F32) -> F32 [hot] = |p, a| finish::<P>(rsq(f64::from(f(flush(a)))), a);
     VSqrtF32(F32) -> F32 = |p, a| flush(nan32::<P>(f(flush(a)).sqrt().to_bits(), [a, 0, 0]));
     VSinF32(F32) -> F32 = |p, a| finish::<P>(sine(turn(f(flush(a)))), a);
     VCosF32(F32) -> F32 = |p, a| finish::<P>(sine(turn(f(flush(a))) + 0.25), a);
