@@ -1,0 +1,153 @@
+//! Scalar instructions: arithmetic, compares, branches and other control, scalar memory, hardware registers.
+
+mod arith;
+mod compare;
+mod control;
+mod hwreg;
+mod smem;
+mod unary;
+
+use super::step::{Compiler, Handler, Src, Step, Unsupported};
+use super::wave::Wave;
+use crate::isa::{Encoding, Inst, Operand};
+
+/// Base of the LDS aperture in flat addresses.
+pub const SHARED_BASE: u64 = 1 << 48;
+/// Base of the scratch aperture in flat addresses.
+pub const PRIVATE_BASE: u64 = 2 << 48;
+/// Size of each aperture, bytes.
+pub const APERTURE: u64 = 1 << 32;
+
+/// Makes a step of a scalar instruction; `None` for other encodings.
+pub(super) fn compile(c: &Compiler, inst: &Inst) -> Option<Result<Step, Unsupported>> {
+    let run = match inst.enc {
+        Encoding::Sop2 => arith::handler(inst.op),
+        Encoding::Sop1 => unary::handler(inst.op).or_else(|| control::handler(inst.op)),
+        Encoding::Sopk => compare::immediate(inst.op).or_else(|| control::handler(inst.op)),
+        Encoding::Sopc => compare::handler(inst.op).or_else(|| control::handler(inst.op)),
+        Encoding::Sopp => control::handler(inst.op),
+        Encoding::Smem => return Some(smem::compile(c, inst)),
+        _ => return None,
+    };
+    Some(run.ok_or(Unsupported::NoHandler).and_then(|run| step(inst, run)))
+}
+
+/// A step with scalar operands.
+fn step(inst: &Inst, run: Handler) -> Result<Step, Unsupported> {
+    let mut src = [Src::None; 4];
+    for (to, from) in src.iter_mut().zip(&inst.src) {
+        *to = source(*from)?;
+    }
+    let mut dst = [0; 2];
+    for (to, from) in dst.iter_mut().zip(&inst.dst) {
+        *to = match from {
+            Operand::None | Operand::Off => 0,
+            Operand::Scalar(code) => u16::from(*code),
+            _ => return Err(Unsupported::NoHandler),
+        };
+    }
+    let imm = inst
+        .src
+        .iter()
+        .find_map(|operand| if let Operand::Imm(value) = operand { Some(i64::from(*value as i16)) } else { None });
+    Ok(Step { run, op: inst.op, len: inst.size / 4, aux: [0; 5], dst, src, imm: imm.unwrap_or(0), inst: *inst })
+}
+
+/// A scalar source. Constants are sign-extended to 64 bits, so that either width can be taken; float constants stand as
+/// the bits of an f32.
+fn source(operand: Operand) -> Result<Src, Unsupported> {
+    Ok(match operand {
+        Operand::None | Operand::Off => Src::None,
+        Operand::Scalar(code) => Src::Scalar(code),
+        Operand::Inline(code) => Src::Const(inline(code).ok_or(Unsupported::NoHandler)?),
+        Operand::Literal(value) => Src::Const(value as i32 as i64 as u64),
+        Operand::Special(code) => Src::Special(code),
+        Operand::Imm(value) => Src::Const(value as i16 as i64 as u64),
+        Operand::Vgpr(_) | Operand::Agpr(_) => return Err(Unsupported::NoHandler),
+    })
+}
+
+/// The value of an inline constant in a scalar instruction. 64-bit operations take the integers sign-extended and the
+/// floats as f64, which [`wide_inline`] gives.
+fn inline(code: u8) -> Option<u64> {
+    Some(match code {
+        128..=192 => u64::from(code - 128),
+        193..=208 => (192 - i64::from(code)) as u64,
+        240 => u64::from(0.5_f32.to_bits()),
+        241 => u64::from((-0.5_f32).to_bits()),
+        242 => u64::from(1.0_f32.to_bits()),
+        243 => u64::from((-1.0_f32).to_bits()),
+        244 => u64::from(2.0_f32.to_bits()),
+        245 => u64::from((-2.0_f32).to_bits()),
+        246 => u64::from(4.0_f32.to_bits()),
+        247 => u64::from((-4.0_f32).to_bits()),
+        248 => 0x3e22_f983,
+        _ => return None,
+    })
+}
+
+/// The value of a float inline constant where 64 bits are read.
+fn wide_inline(code: u8) -> Option<u64> {
+    Some(match code {
+        240 => 0.5_f64.to_bits(),
+        241 => (-0.5_f64).to_bits(),
+        242 => 1.0_f64.to_bits(),
+        243 => (-1.0_f64).to_bits(),
+        244 => 2.0_f64.to_bits(),
+        245 => (-2.0_f64).to_bits(),
+        246 => 4.0_f64.to_bits(),
+        247 => (-4.0_f64).to_bits(),
+        248 => 0x3fc4_5f30_6dc9_c882,
+        _ => return None,
+    })
+}
+
+/// Reads source `index` as 32 bits.
+#[inline(always)]
+fn read32(step: &Step, wave: &Wave, index: usize) -> u32 {
+    match step.src[index] {
+        Src::Scalar(code) => wave.s32(code),
+        Src::Const(value) => value as u32,
+        other => special(other, wave) as u32,
+    }
+}
+
+/// Reads source `index` as 64 bits.
+#[inline(always)]
+fn read64(step: &Step, wave: &Wave, index: usize) -> u64 {
+    match step.src[index] {
+        Src::Scalar(code) => wave.s64(code),
+        Src::Const(value) => match step.inst.src[index] {
+            Operand::Inline(code) => wide_inline(code).unwrap_or(value),
+            _ => value,
+        },
+        other => special(other, wave),
+    }
+}
+
+/// A special source, or 0 where there is none.
+#[cold]
+pub(super) fn special(source: Src, wave: &Wave) -> u64 {
+    match source {
+        Src::Special(235) => SHARED_BASE,
+        Src::Special(236) => SHARED_BASE + APERTURE - 1,
+        Src::Special(237) => PRIVATE_BASE,
+        Src::Special(238) => PRIVATE_BASE + APERTURE - 1,
+        Src::Special(251) => u64::from(wave.vcc() == 0),
+        Src::Special(252) => u64::from(wave.exec() == 0),
+        Src::Special(253) => u64::from(wave.scc),
+        _ => 0,
+    }
+}
+
+/// Sets destination 0 to 32 bits.
+#[inline(always)]
+fn write32(step: &Step, wave: &mut Wave, value: u32) {
+    wave.set_s32(step.dst[0] as u8, value);
+}
+
+/// Sets destination 0 to 64 bits.
+#[inline(always)]
+fn write64(step: &Step, wave: &mut Wave, value: u64) {
+    wave.set_s64(step.dst[0] as u8, value);
+}

@@ -1,0 +1,13 @@
+//! The instruction sets: opcodes, decoding, and the assembler's text of a decoded instruction.
+
+mod class;
+mod decode;
+mod inst;
+mod op;
+mod table;
+mod text;
+
+pub use class::{Arithmetic, Class, FloatWidth, coverage, mnemonics};
+pub use decode::{DecodeError, decode};
+pub use inst::{Arch, Dpp, Encoding, Inst, Mods, Operand, Sdwa};
+pub use op::Op;

@@ -1,0 +1,151 @@
+//! One XCD: the workgroups that hardware would send to it, in order, and what they count. An XCD's results do not depend on
+//! which thread runs it or on how many threads there are.
+
+use super::Launch;
+use super::group::{Context, Group, GroupFault, Slice, Status};
+use super::run::{Options, Shared};
+use super::state::Place;
+use crate::exec::{Env, Wave};
+use crate::fault::FaultKind;
+use crate::mem::{Memory, Ranges};
+use crate::traffic::Traffic;
+use std::collections::VecDeque;
+
+/// Steps of a workgroup's time slice. A workgroup that has not ended by then may wait for another one's flag: the others
+/// that fit on the XCD get their turn.
+const SLICE: u64 = 1 << 20;
+
+/// An XCD.
+#[derive(Debug)]
+pub(super) struct Engine {
+    xcc: u32,
+    /// Workgroups still to start, as linear indices.
+    pending: VecDeque<u64>,
+    active: VecDeque<Group>,
+    idle: Vec<Group>,
+    free_slots: Vec<usize>,
+    cus: usize,
+    clock: u64,
+    /// Executions of each step.
+    pub(super) counts: Vec<u64>,
+    pub(super) traffic: Traffic,
+    pub(super) workgroups: u64,
+    pub(super) waves: u64,
+    pub(super) steps: u64,
+    pub(super) left_barriers: u64,
+}
+
+/// A fault and the workgroup that had it.
+pub(super) type Failed = (GroupFault, [u32; 3]);
+
+impl Engine {
+    /// An engine with `resident` places for workgroups, on `cus` CUs.
+    pub(super) fn new(xcc: u32, pending: VecDeque<u64>, resident: usize, cus: usize, code: usize, traffic: Traffic) -> Self {
+        Self {
+            xcc,
+            pending,
+            active: VecDeque::new(),
+            idle: Vec::new(),
+            free_slots: (0..resident.max(1)).rev().collect(),
+            cus: cus.max(1),
+            clock: 0,
+            counts: vec![0; code],
+            traffic,
+            workgroups: 0,
+            waves: 0,
+            steps: 0,
+            left_barriers: 0,
+        }
+    }
+
+    /// True when nothing is left to run.
+    pub(super) fn finished(&self) -> bool {
+        self.pending.is_empty() && self.active.is_empty()
+    }
+
+    /// Gives one workgroup a time slice: a fresh one while there is room and one waits, so that all that fit are resident
+    /// before any is looked at again; else the one that has waited longest.
+    pub(super) fn turn(&mut self, memory: &Memory, launch: &Launch, options: &Options, shared: &Shared<'_>) -> Result<(), Failed> {
+        let mut group = match self.start(launch, shared) {
+            Some(group) => group,
+            None => match self.active.pop_front() {
+                Some(group) => group,
+                None => return Ok(()),
+            },
+        };
+        let cu = (group.slot % self.cus) as u32;
+        self.traffic.enter(cu);
+        let mut lds = std::mem::take(&mut group.lds);
+        let env = Env {
+            arch: options.arch,
+            memory,
+            ranges: Ranges::default(),
+            lds: &mut lds,
+            code_base: shared.code_base,
+            traffic: &mut self.traffic,
+            xcc: self.xcc,
+            cu,
+            clock: self.clock,
+            fault: None,
+        };
+        let mut context = Context {
+            program: shared.program,
+            env,
+            counts: &mut self.counts,
+            barriers: options.barriers,
+            trace: options.trace.as_ref(),
+        };
+        let (slice, spent) = group.run(SLICE, &mut context);
+        self.clock = context.env.clock;
+        self.steps += spent;
+        group.lds = lds;
+        match slice {
+            Slice::Done => self.retire(group),
+            Slice::Unfinished => self.active.push_back(group),
+            Slice::Fault(fault) => return Err((fault, group.workgroup)),
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, launch: &Launch, shared: &Shared<'_>) -> Option<Group> {
+        let slot = *self.free_slots.last()?;
+        let linear = self.pending.pop_front()?;
+        self.free_slots.pop();
+        let mut group = self.idle.pop().unwrap_or_default();
+        group.workgroup = launch.workgroup(linear);
+        group.slot = slot;
+        group.left_barrier = false;
+        group.lds.clear();
+        group.lds.resize(shared.lds_bytes, 0);
+        let count = shared.setup.waves();
+        group.waves.resize_with(count as usize, Wave::default);
+        group.status.clear();
+        group.status.resize(count as usize, Status::Running);
+        let slots_before = u64::from(self.xcc) * shared.resident as u64 + slot as u64;
+        for (index, wave) in group.waves.iter_mut().enumerate() {
+            let scratch = (slots_before * u64::from(count) + index as u64) * shared.setup.wave_scratch();
+            let scratch = shared.addresses.scratch + scratch;
+            let place = Place { workgroup: group.workgroup, wave: index as u32, scratch };
+            shared.setup.start(wave, place, shared.addresses);
+        }
+        self.workgroups += 1;
+        self.waves += u64::from(count);
+        Some(group)
+    }
+
+    /// Blames the workgroup that waits longest for a limit that was reached.
+    pub(super) fn blame(&self, kind: FaultKind) -> Failed {
+        let running = self.active.front().and_then(|group| {
+            let index = group.status.iter().position(|status| *status != Status::Ended)?;
+            Some((index as u32, group.waves[index].pc, group.workgroup))
+        });
+        let (wave, pc, workgroup) = running.unwrap_or_default();
+        (GroupFault { kind, lane: None, wave, pc }, workgroup)
+    }
+
+    fn retire(&mut self, group: Group) {
+        self.left_barriers += u64::from(group.left_barrier);
+        self.free_slots.push(group.slot);
+        self.idle.push(group);
+    }
+}

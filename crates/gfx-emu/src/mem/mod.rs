@@ -1,0 +1,420 @@
+//! Device memory: allocations at device addresses that are never used twice, with guard gaps between them, backed by host
+//! pages that the OS provides when touched.
+//!
+//! Every access is checked against the live allocations. Kernels run on several threads and may race as they may on a GPU,
+//! so contents are only ever touched through raw pointers; a race gives some interleaving of the bytes, as on a GPU.
+
+use crate::fault::{Access, FaultKind};
+use memmap2::{MmapMut, MmapOptions};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// Page size of the device, bytes.
+pub const PAGE: u64 = 4096;
+/// Addresses start here.
+const FIRST_ADDRESS: u64 = 0x0010_0000_0000;
+/// Nothing lies between two allocations for at least this many bytes.
+const GUARD: u64 = 0x1_0000;
+/// Addresses end here: below the LDS and scratch apertures.
+const LAST_ADDRESS: u64 = 0x7fff_ffff_0000;
+/// Freed allocations that fault messages can still name.
+const REMEMBERED: usize = 4096;
+
+/// How strictly accesses are held to allocations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Bounds {
+    /// A byte beyond the requested size is a fault.
+    #[default]
+    Exact,
+    /// What hardware does: a read inside the allocation's last page passes, and is counted.
+    Page,
+}
+
+/// Why memory could not be had or touched from the host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// The device's memory is used up.
+    #[error("out of device memory: {requested} B asked for, {free} B free of {capacity} B")]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes left.
+        free: u64,
+        /// Size of the device's memory.
+        capacity: u64,
+    },
+    /// The host cannot back the allocation.
+    #[error("the host cannot back {requested} B of device memory: {reason}")]
+    Host {
+        /// Bytes asked for.
+        requested: u64,
+        /// The OS's reason.
+        reason: String,
+    },
+    /// No live allocation holds the range.
+    #[error("{bytes} B at {address:#x} are not inside a live allocation: {nearest}")]
+    NotAllocated {
+        /// Device address.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+        /// Nearest allocation in words.
+        nearest: String,
+    },
+}
+
+/// One live allocation.
+#[derive(Debug)]
+struct Region {
+    address: u64,
+    bytes: u64,
+    map: MmapMut,
+    host: *mut u8,
+    /// One bit a byte: written. Present while uninitialised reads are looked for.
+    written: Option<Box<[AtomicU8]>>,
+    name: String,
+}
+
+// SAFETY: `host` points into `map`, which the region owns and which does not move; contents are shared between threads like
+// a GPU's memory, through raw pointers only.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+/// A part of an allocation that was touched lately.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u64,
+    read_end: u64,
+    write_end: u64,
+    host: *mut u8,
+}
+
+const NO_RANGE: Range = Range { start: 1, read_end: 0, write_end: 0, host: std::ptr::null_mut() };
+
+/// The allocations that one thread touched last, so that most accesses need no search. It must not outlive the set of
+/// allocations it was used with: a launch makes a fresh one.
+#[derive(Debug)]
+pub struct Ranges {
+    recent: [Range; 4],
+    next: usize,
+}
+
+impl Default for Ranges {
+    fn default() -> Self {
+        Self { recent: [NO_RANGE; 4], next: 0 }
+    }
+}
+
+/// The memory of a device.
+#[derive(Debug)]
+pub struct Memory {
+    regions: Vec<Region>,
+    freed: VecDeque<(u64, u64, String)>,
+    next: u64,
+    used: u64,
+    capacity: u64,
+    bounds: Bounds,
+    track: bool,
+    beyond: AtomicU64,
+}
+
+impl Memory {
+    /// Memory of `capacity` bytes.
+    pub fn new(capacity: u64) -> Self {
+        Self {
+            regions: Vec::new(),
+            freed: VecDeque::new(),
+            next: FIRST_ADDRESS,
+            used: 0,
+            capacity,
+            bounds: Bounds::Exact,
+            track: false,
+            beyond: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets how strictly accesses are checked.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// Looks for reads of memory that nothing has written, in allocations made from now on.
+    pub fn track_uninitialised(&mut self, on: bool) {
+        self.track = on;
+    }
+
+    /// True when reads have to be checked for being initialised.
+    #[inline(always)]
+    pub fn tracks(&self) -> bool {
+        self.track
+    }
+
+    /// Size, bytes.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Bytes not allocated.
+    pub fn free_bytes(&self) -> u64 {
+        self.capacity - self.used
+    }
+
+    /// Reads that went past an allocation's size inside its last page ([`Bounds::Page`]).
+    pub fn reads_beyond(&self) -> u64 {
+        self.beyond.load(Ordering::Relaxed)
+    }
+
+    /// Allocates `bytes` (0 gives an address that nothing can be read from), zeroed by the OS. `name` is for messages.
+    ///
+    /// # Errors
+    /// When the device or the host has no room.
+    pub fn allocate(&mut self, bytes: u64, name: &str) -> Result<u64, MemoryError> {
+        let free = self.free_bytes();
+        let out = MemoryError::OutOfMemory { requested: bytes, free, capacity: self.capacity };
+        if bytes > free {
+            return Err(out);
+        }
+        let mapped = bytes.max(1).div_ceil(PAGE) * PAGE;
+        let align = if mapped >= 1 << 21 { 1 << 21 } else { PAGE };
+        let address = self.next.div_ceil(align) * align;
+        let end = address.checked_add(mapped + GUARD).filter(|end| *end < LAST_ADDRESS).ok_or(out)?;
+        let host = |reason: String| MemoryError::Host { requested: bytes, reason };
+        let length = usize::try_from(mapped).map_err(|error| host(error.to_string()))?;
+        let mut map =
+            MmapOptions::new().len(length).no_reserve_swap().map_anon().map_err(|error| host(error.to_string()))?;
+        let written = self.track.then(|| (0..bytes.div_ceil(8)).map(|_| AtomicU8::new(0)).collect());
+        let host = map.as_mut_ptr();
+        self.regions.push(Region { address, bytes, map, host, written, name: name.to_owned() });
+        self.next = end;
+        self.used += bytes;
+        Ok(address)
+    }
+
+    /// Frees the allocation that starts at `address`; its addresses are not used again.
+    ///
+    /// # Errors
+    /// When no live allocation starts there.
+    pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
+        let Ok(index) = self.regions.binary_search_by_key(&address, |region| region.address) else {
+            return Err(MemoryError::NotAllocated { address, bytes: 0, nearest: self.nearest(address) });
+        };
+        let region = self.regions.remove(index);
+        self.used -= region.bytes;
+        if self.freed.len() == REMEMBERED {
+            self.freed.pop_front();
+        }
+        self.freed.push_back((region.address, region.bytes, region.name));
+        Ok(())
+    }
+
+    /// Start and size of the live allocation that holds `address`.
+    pub fn allocation(&self, address: u64) -> Option<(u64, u64)> {
+        self.region(address).map(|region| (region.address, region.bytes))
+    }
+
+    fn region(&self, address: u64) -> Option<&Region> {
+        let after = self.regions.partition_point(|region| region.address <= address);
+        let region = &self.regions[after.checked_sub(1)?];
+        (address - region.address < region.bytes.max(1)).then_some(region)
+    }
+
+    /// What lies nearest to `address`, in words: for messages.
+    pub fn nearest(&self, address: u64) -> String {
+        let freed = self.freed.iter().rev().find(|(start, bytes, _)| address.wrapping_sub(*start) < *bytes);
+        if let Some((start, bytes, name)) = freed {
+            let offset = address - start;
+            return format!("{offset} B into `{name}` ({bytes} B at {start:#x}), which has been freed");
+        }
+        let after = self.regions.partition_point(|region| region.address <= address);
+        let below = after.checked_sub(1).map(|index| &self.regions[index]);
+        let above = self.regions.get(after);
+        let past = below.map(|region| address - region.address - region.bytes.min(address - region.address));
+        let before = above.map(|region| region.address - address);
+        match (below.zip(past), above.zip(before)) {
+            (Some((region, past)), above) if above.is_none_or(|(_, before)| past <= before) => {
+                let Region { name, bytes, address, .. } = region;
+                if past == 0 && *bytes > 0 {
+                    return format!("inside `{name}` ({bytes} B at {address:#x})");
+                }
+                format!("{past} B past the end of `{name}` ({bytes} B at {address:#x})")
+            }
+            (_, Some((region, before))) => {
+                let Region { name, bytes, address, .. } = region;
+                format!("{before} B before `{name}` ({bytes} B at {address:#x})")
+            }
+            _ => "nothing is allocated".to_owned(),
+        }
+    }
+
+    /// The host pointer behind `bytes` at `address`, which lie inside one live allocation. It stays valid until that
+    /// allocation is freed, which the borrow of `self` rules out while a kernel runs. Other threads may touch the same bytes.
+    ///
+    /// # Errors
+    /// A memory fault when they do not.
+    #[inline(always)]
+    pub fn resolve(&self, ranges: &mut Ranges, access: Access, address: u64, bytes: u32) -> Result<*mut u8, FaultKind> {
+        let end = address.wrapping_add(u64::from(bytes));
+        for range in &ranges.recent {
+            let limit = if access == Access::Read { range.read_end } else { range.write_end };
+            if address >= range.start && end <= limit && end >= address {
+                return Ok(range.host.wrapping_add((address - range.start) as usize));
+            }
+        }
+        self.resolve_slowly(ranges, access, address, bytes)
+    }
+
+    #[cold]
+    fn resolve_slowly(
+        &self,
+        ranges: &mut Ranges,
+        access: Access,
+        address: u64,
+        bytes: u32,
+    ) -> Result<*mut u8, FaultKind> {
+        let end = address.checked_add(u64::from(bytes));
+        let fault = || FaultKind::Memory { access, address, bytes, nearest: self.nearest(address) };
+        let after = self.regions.partition_point(|region| region.address <= address);
+        let region = after.checked_sub(1).map(|index| &self.regions[index]).ok_or_else(fault)?;
+        let exact = region.address + region.bytes;
+        let read_end = match self.bounds {
+            Bounds::Exact => exact,
+            Bounds::Page => region.address + region.map.len() as u64,
+        };
+        let limit = if access == Access::Read { read_end } else { exact };
+        let end = end.filter(|end| *end <= limit).ok_or_else(fault)?;
+        if end > exact {
+            self.beyond.fetch_add(1, Ordering::Relaxed);
+        }
+        // A read past the exact end has to come here each time, so that it is counted.
+        let range = Range { start: region.address, read_end: exact, write_end: exact, host: region.host };
+        ranges.recent[ranges.next] = range;
+        ranges.next = (ranges.next + 1) % ranges.recent.len();
+        Ok(region.host.wrapping_add((address - region.address) as usize))
+    }
+
+    /// Marks bytes as written, when that is tracked.
+    pub fn mark_written(&self, address: u64, bytes: u64) {
+        let Some(region) = self.region(address) else { return };
+        let Some(written) = &region.written else { return };
+        let start = address - region.address;
+        for byte in start..(start + bytes).min(region.bytes) {
+            written[(byte / 8) as usize].fetch_or(1 << (byte % 8), Ordering::Relaxed);
+        }
+    }
+
+    /// A fault when some of the bytes were never written; only allocations made while tracking are looked at.
+    ///
+    /// # Errors
+    /// [`FaultKind::Uninitialised`].
+    pub fn check_written(&self, address: u64, bytes: u32) -> Result<(), FaultKind> {
+        let Some(region) = self.region(address) else { return Ok(()) };
+        let Some(written) = &region.written else { return Ok(()) };
+        let start = address - region.address;
+        let all = (start..(start + u64::from(bytes)).min(region.bytes))
+            .all(|byte| written[(byte / 8) as usize].load(Ordering::Relaxed) & (1 << (byte % 8)) != 0);
+        if all { Ok(()) } else { Err(FaultKind::Uninitialised { address, bytes, nearest: self.nearest(address) }) }
+    }
+
+    fn host_range(&self, address: u64, bytes: u64) -> Result<(&Region, usize), MemoryError> {
+        let wrong = || MemoryError::NotAllocated { address, bytes, nearest: self.nearest(address) };
+        let after = self.regions.partition_point(|region| region.address <= address);
+        let region = after.checked_sub(1).map(|index| &self.regions[index]).ok_or_else(wrong)?;
+        let offset = address - region.address;
+        offset.checked_add(bytes).filter(|end| *end <= region.bytes).ok_or_else(wrong)?;
+        Ok((region, offset as usize))
+    }
+
+    /// Copies device memory to the host. No kernel runs meanwhile.
+    ///
+    /// # Errors
+    /// When the range is not inside one live allocation.
+    pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let (region, offset) = self.host_range(address, out.len() as u64)?;
+        out.copy_from_slice(&region.map[offset..offset + out.len()]);
+        Ok(())
+    }
+
+    /// Copies host memory to the device.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    pub fn write(&mut self, address: u64, data: &[u8]) -> Result<(), MemoryError> {
+        self.host_range(address, data.len() as u64)?;
+        self.with_bytes(address, data.len() as u64, |bytes| bytes.copy_from_slice(data))
+    }
+
+    /// Lets `edit` change bytes of device memory in place.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    pub fn with_bytes(&mut self, address: u64, bytes: u64, edit: impl FnOnce(&mut [u8])) -> Result<(), MemoryError> {
+        let (region, offset) = self.host_range(address, bytes)?;
+        let start = region.address;
+        let index = self.regions.partition_point(|region| region.address < start);
+        edit(&mut self.regions[index].map[offset..offset + bytes as usize]);
+        self.mark_written(address, bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_of_an_allocation_and_no_other_resolves() {
+        let mut memory = Memory::new(1 << 20);
+        let a = memory.allocate(100, "a").unwrap();
+        let b = memory.allocate(4096, "b").unwrap();
+        let mut ranges = Ranges::default();
+        let mut ok = |access, address, bytes| memory.resolve(&mut ranges, access, address, bytes).is_ok();
+        for access in [Access::Read, Access::Write, Access::Atomic] {
+            assert!(ok(access, a, 100) && ok(access, a + 96, 4) && ok(access, b, 4096) && ok(access, b + 4095, 1));
+            assert!(!ok(access, a + 97, 4) && !ok(access, a - 1, 1) && !ok(access, b + 4096, 1) && !ok(access, 0, 1));
+            assert!(!ok(access, u64::MAX, 4) && !ok(access, a, 101));
+        }
+    }
+
+    #[test]
+    fn page_bounds_let_reads_pass_and_count_them() {
+        let mut memory = Memory::new(1 << 20);
+        memory.set_bounds(Bounds::Page);
+        let a = memory.allocate(100, "a").unwrap();
+        let mut ranges = Ranges::default();
+        for _ in 0..3 {
+            memory.resolve(&mut ranges, Access::Read, a + 98, 4).unwrap();
+        }
+        assert!(memory.resolve(&mut ranges, Access::Read, a + 4094, 4).is_err());
+        assert!(memory.resolve(&mut ranges, Access::Write, a + 98, 4).is_err());
+        assert_eq!(memory.reads_beyond(), 3);
+    }
+
+    #[test]
+    fn freed_memory_is_named() {
+        let mut memory = Memory::new(1 << 20);
+        let a = memory.allocate(64, "weights").unwrap();
+        memory.free(a).unwrap();
+        assert!(memory.free(a).is_err());
+        let fault = memory.resolve(&mut Ranges::default(), Access::Read, a + 8, 4).unwrap_err();
+        assert!(fault.to_string().contains("8 B into `weights` (64 B at"), "{fault}");
+        assert!(fault.to_string().contains("freed"), "{fault}");
+        assert_ne!(memory.allocate(64, "again").unwrap(), a);
+        assert!(matches!(memory.allocate(1 << 21, "big"), Err(MemoryError::OutOfMemory { .. })));
+    }
+
+    #[test]
+    fn contents_survive_and_uninitialised_reads_are_found() {
+        let mut memory = Memory::new(1 << 20);
+        memory.track_uninitialised(true);
+        let a = memory.allocate(16, "a").unwrap();
+        memory.write(a + 4, &[1, 2, 3, 4]).unwrap();
+        let mut back = [0; 4];
+        memory.read(a + 4, &mut back).unwrap();
+        assert_eq!(back, [1, 2, 3, 4]);
+        assert!(memory.check_written(a + 4, 4).is_ok());
+        assert!(memory.check_written(a + 4, 8).is_err());
+        assert!(memory.write(a + 14, &[0; 4]).is_err());
+        assert_eq!(memory.nearest(a + 20), format!("4 B past the end of `a` (16 B at {a:#x})"));
+    }
+}
