@@ -1,7 +1,7 @@
 //! Every way a case can end, on a scripted device.
 
 use super::*;
-use crate::device::{Bandwidth, Build, DeviceInfo, Kind, Prepared, Throughput};
+use crate::device::{Bandwidth, Build, DeviceInfo, Kind, Means, Prepared, Throughput};
 use crate::plan::{Plan, Selection};
 use kbench_profile::{Inventory, Location, Phase, Provenance, Row, ShapeUse};
 use kbench_workload::{CaseOptions, Dtypes, Family, Fp8Flavor, ShapeMap, Tolerance, Verification, Workload};
@@ -94,8 +94,8 @@ impl Prepared for ScriptedCase {
         Ok(vec![("out", check)])
     }
 
-    fn launcher(&mut self) -> &mut dyn Launcher {
-        self
+    fn means(&mut self) -> Means<'_> {
+        Means::Timed(self)
     }
 }
 

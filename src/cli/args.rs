@@ -1,5 +1,6 @@
 //! Arguments of every command.
 
+use super::emu::EmuArgs;
 use super::kernels::{BuildArgs, KernelsArgs};
 use crate::device::DeviceSpec;
 use crate::measure::Cache;
@@ -92,6 +93,14 @@ Examples:
                                                       which build runs each case, and why the others do not
   kbench kernels check pa.toml pa_bf16.co             a launch descriptor against a code object")]
     Kernels(KernelsArgs),
+    /// Run one kernel of any code object on an emulated GPU: buffers from and to files, counters and a bound on time
+    #[command(after_help = "\
+Examples:
+  kbench emu axpy.co --kernel axpy --grid 40 --block 256 --arg in:x.bin --arg inout:y.bin:out.bin --arg f32:2 --arg u32:10000
+  kbench emu pa.co --grid 8,64 --block 256 --kernarg-size 272 --arg @0=out:1048576:o.bin --arg @16=in:q.bin ...
+                                                      a hand-written kernel with padded argument slots
+  kbench emu k.co --grid 1 --block 64 --trace         every instruction that is executed")]
+    Emu(EmuArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  kbench completions bash > ~/.local/share/bash-completion/completions/kbench")]
     Completions(CompletionsArgs),
@@ -145,9 +154,16 @@ pub struct RunArgs {
     /// Profile or inventory: a file or folder of any dialect that kbench reads, told apart by content; repeatable
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub shapes: Vec<PathBuf>,
-    /// Where to run: auto, or host (this CPU runs the references)
+    /// Where to run: auto (the emulated MI300X), emu[:MODEL] (real code objects on an emulated GPU: mi210, mi250x, mi300a,
+    /// mi300x, mi308x, mi325x, mi350x, mi355x), or host (this CPU runs the references and is timed)
     #[arg(long, default_value_t = DeviceSpec::Auto, value_name = "DEVICE")]
     pub device: DeviceSpec,
+    /// Kernels to run on a GPU: a build folder (`kbench build`) or a launch descriptor; by default those in the program
+    #[arg(long, value_name = "DIR|FILE.toml")]
+    pub kernels: Option<PathBuf>,
+    /// Emulate only N workgroups of each launch, spread over the grid; large launches are sampled without it too
+    #[arg(long, value_name = "N")]
+    pub emu_sample: Option<u64>,
     /// Only these families, e.g. gemm,rmsnorm
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub family: Vec<Family>,

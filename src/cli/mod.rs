@@ -1,12 +1,14 @@
 //! The command line: what can be asked for, and how each answer ends.
 
 mod args;
+mod emu;
 
 mod kernels;
 
 pub use args::{
     Cli, Command, CompletionsArgs, InspectArgs, InspectFormat, InventoryArgs, PeaksArgs, ReadArgs, RunArgs,
 };
+pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
 
 use crate::command;
@@ -32,6 +34,7 @@ pub fn main() -> Exit {
         Some(Command::Inspect(args)) => command::inspect::run(&args),
         Some(Command::Build(args)) => command::build::run(&args),
         Some(Command::Kernels(args)) => command::kernels::run(&args),
+        Some(Command::Emu(args)) => command::emu::run(&args),
         Some(Command::Completions(args)) => command::completions::run(&args),
     };
     match outcome {

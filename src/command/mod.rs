@@ -2,14 +2,16 @@
 
 pub mod build;
 pub mod completions;
+pub mod emu;
 pub mod inspect;
 pub mod inventory;
 pub mod kernels;
 pub mod peaks;
 pub mod run;
 
-use crate::device::DeviceSpec;
+use crate::device::emu::Emu;
 use crate::device::host::Host;
+use crate::device::{DEFAULT_MODEL, Device, DeviceSpec};
 use crate::exit::{Failure, OrExit as _, usage};
 use crate::report::Format;
 use anyhow::Context as _;
@@ -19,19 +21,38 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Opens a device; says on stderr what `auto` chose.
-pub(crate) fn open_device(spec: &DeviceSpec, fp8: Fp8Flavor) -> Host {
-    let host = Host::open(fp8, cache_dir());
-    if *spec == DeviceSpec::Auto {
-        let info = crate::device::Device::info(&host);
-        let _ = writeln!(
-            io::stderr(),
-            "device: host ({}, {} threads): this version of kbench drives no GPU yet, the CPU references run",
-            info.name,
-            info.units
-        );
-    }
-    host
+/// Opens the host device.
+pub(crate) fn open_host(fp8: Fp8Flavor) -> Host {
+    Host::open(fp8, cache_dir())
+}
+
+/// Opens a device; says on stderr which it is when it is emulated. `kernels` are the builds to run on a GPU.
+///
+/// # Errors
+/// When its kernels cannot be read.
+pub(crate) fn open_device(
+    spec: &DeviceSpec,
+    fp8: Fp8Flavor,
+    kernels: Option<&Path>,
+    sample: Option<u64>,
+) -> Result<Box<dyn Device>, Failure> {
+    let model = match spec {
+        DeviceSpec::Host => return Ok(Box::new(open_host(fp8))),
+        DeviceSpec::Auto => DEFAULT_MODEL,
+        DeviceSpec::Emu(model) => model,
+    };
+    let library = kernels.map(crate::kernels::open).transpose().or_usage()?;
+    let emu = Emu::open(model, library, sample).or_device()?;
+    let chosen = if *spec == DeviceSpec::Auto { "no GPU can be driven, so the emulated one is taken: " } else { "" };
+    let info = emu.info();
+    let _ = writeln!(
+        io::stderr(),
+        "device: {chosen}{}, {}, {} CUs; times are not measured, bounds and counters are of what was executed",
+        info.name,
+        info.arch,
+        info.units
+    );
+    Ok(Box::new(emu))
 }
 
 /// Where measured peaks are kept.

@@ -1,7 +1,7 @@
 //! `kbench peaks`.
 
 use crate::cli::PeaksArgs;
-use crate::device::{Device as _, Peaks};
+use crate::device::{Device as _, DeviceSpec, Peaks};
 use crate::exit::{Exit, OrExit as _, Outcome, from_output};
 use crate::report::units;
 use kbench_workload::Fp8Flavor;
@@ -12,8 +12,14 @@ use std::io::{self, Write};
 /// # Errors
 /// When they cannot be measured or printed.
 pub fn run(args: &PeaksArgs) -> Outcome {
-    let mut device = super::open_device(&args.device, Fp8Flavor::Ocp);
-    let peaks = if args.kept { device.peaks() } else { device.measure_peaks() }.or_device()?;
+    let peaks = match &args.device {
+        // Nothing can be measured on an emulated device: its data sheet is shown.
+        DeviceSpec::Emu(_) => super::open_device(&args.device, Fp8Flavor::Ocp, None, None)?.peaks().or_device()?,
+        DeviceSpec::Auto | DeviceSpec::Host => {
+            let mut host = super::open_host(Fp8Flavor::Ocp);
+            if args.kept { host.peaks() } else { host.measure_peaks() }.or_device()?
+        }
+    };
     let mut out = io::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(&peaks).or_device()?;

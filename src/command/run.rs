@@ -30,7 +30,7 @@ pub fn run(args: &RunArgs) -> Outcome {
     }
     let format = super::format_of(args.format, args.output.as_deref())?;
     let inventory = inventory::read(&args.shapes, &args.read)?;
-    let mut device = super::open_device(&args.device, args.fp8.into());
+    let mut device = super::open_device(&args.device, args.fp8.into(), args.kernels.as_deref(), args.emu_sample)?;
     let options = CaseOptions { fp8: device.info().fp8, seed: args.seed };
     let plan = Plan::new(&inventory, &selection(args), options);
     if plan.cases.is_empty() {
@@ -44,7 +44,7 @@ pub fn run(args: &RunArgs) -> Outcome {
         dry_run(&mut io::stdout().lock(), &plan, args.explain).map_err(from_output)?;
         return Ok(Exit::Ok);
     }
-    let peaks = measured_peaks(&mut device)?;
+    let peaks = measured_peaks(device.as_mut())?;
     let document = RunDocument {
         schema: SCHEMA,
         tool: Tool::this(),
@@ -61,7 +61,7 @@ pub fn run(args: &RunArgs) -> Outcome {
         interrupted: false,
     };
     let sinks = Sinks::new(args, format)?;
-    let document = replay(args, &mut device, &plan, &peaks, document, &sinks)?;
+    let document = replay(args, device.as_mut(), &plan, &peaks, document, &sinks)?;
     sinks.finish(&document)?;
     let statuses: Vec<Status> = document.cases.iter().map(|case| case.status).collect();
     Ok(exit_of(document.interrupted, &statuses))

@@ -1,10 +1,11 @@
 //! What runs cases. A device prepares a case (memory, build, rotation sets), verifies it and launches it; everything
 //! above, the protocol included, is the same for every kind.
 
+pub mod emu;
 pub mod host;
 mod spec;
 
-pub use spec::DeviceSpec;
+pub use spec::{DEFAULT_MODEL, DeviceSpec};
 
 use crate::measure::{Cache, Launcher};
 use kbench_workload::{Fp8Flavor, Verification, Work, Workload};
@@ -134,6 +135,9 @@ pub enum DeviceError {
         /// Bytes the device can give.
         available_bytes: u64,
     },
+    /// There is nothing that could run the case on this device.
+    #[error("{0}")]
+    NoBuild(String),
     /// Anything the device or its driver reports.
     #[error("{0}")]
     Failed(String),
@@ -148,7 +152,7 @@ pub struct Build {
     pub file: String,
     /// Architecture it is built for.
     pub arch: String,
-    /// SHA-256 of the code object; absent for what is compiled into kbench.
+    /// SHA-256 of the code object; absent for the CPU references.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
@@ -200,8 +204,18 @@ pub trait Prepared {
     /// When the launch fails.
     fn verify(&mut self, seed: u64) -> Result<Vec<(&'static str, Verification)>, DeviceError>;
 
-    /// The launches that the protocol times.
-    fn launcher(&mut self) -> &mut dyn Launcher;
+    /// How the case says how good the build is, once it has been verified.
+    fn means(&mut self) -> Means<'_>;
+}
+
+/// How a prepared case says how good its build is.
+pub enum Means<'a> {
+    /// By launches that the protocol times.
+    Timed(&'a mut dyn Launcher),
+    /// By what was executed: no time is measured.
+    Emulated(&'a emu::Emulated),
+    /// Not at all: it has not run.
+    Nothing,
 }
 
 #[cfg(test)]

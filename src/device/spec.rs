@@ -1,5 +1,6 @@
 //! `--device`: which device to run on.
 
+use kbench_gfx_emu::model::Model;
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,16 +9,22 @@ use std::str::FromStr;
 pub enum DeviceSpec {
     /// The best device this build of kbench can drive.
     Auto,
+    /// An emulated GPU, by its model's name.
+    Emu(String),
     /// This machine's CPU.
     Host,
 }
 
+/// The model that `auto` and a plain `emu` take.
+pub const DEFAULT_MODEL: &str = "mi300x";
+
 impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DeviceSpec::Auto => "auto",
-            DeviceSpec::Host => "host",
-        })
+        match self {
+            DeviceSpec::Auto => f.write_str("auto"),
+            DeviceSpec::Emu(model) => write!(f, "emu:{model}"),
+            DeviceSpec::Host => f.write_str("host"),
+        }
     }
 }
 
@@ -25,14 +32,19 @@ impl FromStr for DeviceSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, _) = text.split_once(':').unwrap_or((text, ""));
-        match kind {
-            "auto" => Ok(DeviceSpec::Auto),
-            "host" => Ok(DeviceSpec::Host),
-            "hip" | "emu" => Err(format!(
-                "this version of kbench cannot drive `{kind}` devices yet; `--device host` runs the CPU references"
-            )),
-            _ => Err(format!("`{text}` is no device; known are auto and host")),
+        let (kind, which) = text.split_once(':').unwrap_or((text, ""));
+        match (kind, which) {
+            ("auto", "") => Ok(DeviceSpec::Auto),
+            ("host", "") => Ok(DeviceSpec::Host),
+            ("emu", "") => Ok(DeviceSpec::Emu(DEFAULT_MODEL.to_owned())),
+            ("emu", model) => match Model::named(model) {
+                Ok(_) => Ok(DeviceSpec::Emu(model.to_owned())),
+                Err(error) => Err(error.to_string()),
+            },
+            ("hip", _) => Err("this version of kbench cannot drive `hip` devices yet; `--device emu` runs the real kernels \
+                               on an emulated GPU, `--device host` the CPU references"
+                .to_owned()),
+            _ => Err(format!("`{text}` is no device; known are auto, emu[:MODEL] and host")),
         }
     }
 }
@@ -43,10 +55,12 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_others_are_explained() {
-        for spec in [DeviceSpec::Auto, DeviceSpec::Host] {
+        for spec in [DeviceSpec::Auto, DeviceSpec::Emu("mi300x".to_owned()), DeviceSpec::Host] {
             assert_eq!(spec.to_string().parse::<DeviceSpec>(), Ok(spec));
         }
         assert!("hip:0".parse::<DeviceSpec>().unwrap_err().contains("yet"));
+        assert_eq!("emu".parse::<DeviceSpec>().unwrap().to_string(), "emu:mi300x");
+        assert!("emu:mi1".parse::<DeviceSpec>().is_err());
         assert!("gpu".parse::<DeviceSpec>().unwrap_err().contains("no device"));
     }
 }

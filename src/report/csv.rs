@@ -4,7 +4,7 @@ use super::document::{CaseResult, RunDocument};
 use std::io::Write;
 
 /// Column names, in order. Columns are added at the end, never renamed.
-pub const COLUMNS: [&str; 25] = [
+pub const COLUMNS: [&str; 28] = [
     "id",
     "family",
     "kernel",
@@ -30,6 +30,9 @@ pub const COLUMNS: [&str; 25] = [
     "limiter",
     "verified",
     "max_abs_error",
+    "bound_ns",
+    "bound_limiter",
+    "floor_over_bound",
 ];
 
 /// Writes the whole run.
@@ -75,5 +78,8 @@ fn record(case: &CaseResult) -> [String; COLUMNS.len()] {
         rates.map_or_else(String::new, |rates| rates.limiter.to_owned()),
         case.verify.as_ref().map_or_else(String::new, |verify| verify.passed.to_string()),
         number(case.verify.as_ref().map(|verify| verify.max_abs_error)),
+        number(case.bound.as_ref().map(|bound| bound.ns)),
+        case.bound.as_ref().map_or_else(String::new, |bound| bound.limiter.clone()),
+        number(case.bound.as_ref().and_then(|bound| bound.floor_over_bound)),
     ]
 }

@@ -1,5 +1,6 @@
 //! The result document `kbench.run/1`: docs/formats.md and docs/run.schema.json describe it. Keys are added, never renamed.
 
+use crate::device::emu::{Emulated, EmulatedCounter, EmulatedLaunch};
 use crate::device::{Build, DeviceInfo, Floor};
 use crate::measure::{Cache, Measurement};
 use crate::plan::Planned;
@@ -167,9 +168,32 @@ pub struct CaseResult {
     /// Rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved: Option<Achieved>,
+    /// The time that this build could not beat on an emulated device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<BoundDoc>,
+    /// Counters by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, EmulatedCounter>,
+    /// The launches of an emulated case.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub launches: Vec<EmulatedLaunch>,
     /// Where the time of running the case went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<Stages>,
+}
+
+/// The time that a build could not beat at peak clocks, given what it executed. It is no measured time.
+#[derive(Clone, Debug, Serialize)]
+pub struct BoundDoc {
+    /// All launches of the case together, ns.
+    pub ns: f64,
+    /// The resource that sets it.
+    pub limiter: String,
+    /// Each resource alone, ns.
+    pub by_resource: BTreeMap<String, f64>,
+    /// Floor over bound, 0 to 1: how good the build could be at best. Absent without a floor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor_over_bound: Option<f64>,
 }
 
 /// Where the time of running one case went, ns.
@@ -343,6 +367,9 @@ impl CaseResult {
             peaks: None,
             timing: None,
             achieved: None,
+            bound: None,
+            counters: BTreeMap::new(),
+            launches: Vec::new(),
             stages: None,
         }
     }
@@ -359,6 +386,18 @@ impl CaseResult {
     pub fn set_floor(&mut self, floor: &Floor, source: &str) {
         self.floor_ns = Some(floor.ns);
         self.peaks = Some(PeaksDoc { gbps: floor.gbps, tflops: floor.tflops, source: source.to_owned() });
+    }
+
+    /// Takes over what an emulated run says.
+    pub fn set_emulated(&mut self, emulated: &Emulated) {
+        self.bound = emulated.bound.as_ref().map(|bound| BoundDoc {
+            ns: bound.ns,
+            limiter: bound.limiter.clone(),
+            by_resource: bound.by_resource.clone(),
+            floor_over_bound: self.floor_ns.filter(|_| bound.ns > 0.0).map(|floor| floor / bound.ns),
+        });
+        self.counters.clone_from(&emulated.counters);
+        self.launches.clone_from(&emulated.launches);
     }
 
     /// Takes over a measurement, and the rates that follow from it.

@@ -38,6 +38,19 @@ pub fn row(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
         units::shorten(&brief::shape(&case.shape), COLUMNS[2].1),
         if case.weight.total_ns > 0 { units::percent(case.weight.share) } else { "–".into() },
     ];
+    if let (Some(bound), Status::Ok) = (&case.bound, case.status) {
+        // A bound is no time: it stands in its own words.
+        cells.push(format!("bound {}", units::time(bound.ns, 3)));
+        let rate = |work: u128| units::significant(work as f64 / bound.ns, 3);
+        let work = case.work.as_ref();
+        cells.push(work.map_or_else(|| "–".into(), |work| format!("≤{}", rate(work.total_bytes()))));
+        let flops = work.map(kbench_workload::Work::total_flops).filter(|flops| *flops > 0);
+        cells.push(flops.map_or_else(|| "–".into(), |flops| format!("≤{}", rate(flops / 1000))));
+        let best = bound.floor_over_bound.map_or_else(|| "no peak".into(), |share| format!("≤{}", units::percent(share)));
+        cells.push(format!("{best} {}", bound.limiter));
+        cells.push(verified(case));
+        return line(out, &cells);
+    }
     match (&case.timing, &case.achieved) {
         (Some(timing), achieved) if case.status == Status::Ok => {
             cells.push(units::time_with_interval(timing.median_ns, timing.ci95_ns));
@@ -69,7 +82,9 @@ pub fn foot(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
     let inventory = &run.inventory;
     writeln!(out)?;
     let counted = |status| run.cases.iter().filter(|case| case.status == status).count();
-    let mut parts = vec![format!("{} measured", counted(Status::Ok))];
+    let emulated = run.device.kind == crate::device::Kind::Emu;
+    let done = if emulated { "emulated and verified" } else { "measured" };
+    let mut parts = vec![format!("{} {done}", counted(Status::Ok))];
     for (status, word) in
         [(Status::Wrong, "wrong"), (Status::Failed, "failed"), (Status::Hung, "hung"), (Status::Skipped, "skipped")]
     {
@@ -79,6 +94,13 @@ pub fn foot(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
         }
     }
     writeln!(out, "{} cases: {}", run.cases.len(), parts.join(", "))?;
+    if emulated {
+        writeln!(
+            out,
+            "bound: the time that the build could not beat on {} at peak clocks, given what it executed; no time was measured",
+            run.device.name
+        )?;
+    }
     if inventory.total_ns > 0 {
         let measured: f64 =
             run.cases.iter().filter(|case| case.status == Status::Ok).map(|case| case.weight.share).sum();

@@ -1,6 +1,6 @@
 //! A case in host memory: rotation sets, the timed reference, and its check against the naive form.
 
-use super::super::{Build, DeviceError, DeviceInfo, Prepared};
+use super::super::{Build, DeviceError, DeviceInfo, Means, Prepared};
 use crate::measure::{Cache, LaunchError, Launcher};
 use kbench_workload::{Role, TensorSet, Verification, Workload, narrow, random, verify};
 use rand::RngExt as _;
@@ -135,8 +135,8 @@ impl Prepared for HostPrepared<'_> {
             .collect())
     }
 
-    fn launcher(&mut self) -> &mut dyn Launcher {
-        self
+    fn means(&mut self) -> Means<'_> {
+        Means::Timed(self)
     }
 }
 
