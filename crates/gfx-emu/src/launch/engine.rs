@@ -33,6 +33,9 @@ pub(super) struct Engine {
     pub(super) waves: u64,
     pub(super) steps: u64,
     pub(super) left_barriers: u64,
+    /// Fewest and most steps of a workgroup.
+    pub(super) least: u64,
+    pub(super) most: u64,
 }
 
 /// A fault and the workgroup that had it.
@@ -55,6 +58,8 @@ impl Engine {
             waves: 0,
             steps: 0,
             left_barriers: 0,
+            least: u64::MAX,
+            most: 0,
         }
     }
 
@@ -98,6 +103,7 @@ impl Engine {
         let (slice, spent) = group.run(SLICE, &mut context);
         self.clock = context.env.clock;
         self.steps += spent;
+        group.steps += spent;
         group.lds = lds;
         match slice {
             Slice::Done => self.retire(group),
@@ -115,6 +121,7 @@ impl Engine {
         group.workgroup = launch.workgroup(linear);
         group.slot = slot;
         group.left_barrier = false;
+        group.steps = 0;
         group.lds.clear();
         group.lds.resize(shared.lds_bytes, 0);
         let count = shared.setup.waves();
@@ -145,6 +152,8 @@ impl Engine {
 
     fn retire(&mut self, group: Group) {
         self.left_barriers += u64::from(group.left_barrier);
+        self.least = self.least.min(group.steps);
+        self.most = self.most.max(group.steps);
         self.free_slots.push(group.slot);
         self.idle.push(group);
     }

@@ -30,6 +30,8 @@ pub(super) struct Group {
     pub(super) slot: usize,
     /// A wave left the kernel while others waited at a barrier.
     pub(super) left_barrier: bool,
+    /// Steps taken, and clocks slept.
+    pub(super) steps: u64,
 }
 
 /// How a time slice ended.

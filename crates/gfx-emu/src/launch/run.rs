@@ -114,6 +114,8 @@ pub struct Outcome {
     pub traffic: Traffic,
     /// Wave instructions by XCD.
     pub steps_by_xcd: Vec<u64>,
+    /// Fewest and most wave instructions of a workgroup (and clocks slept).
+    pub steps_per_workgroup: (u64, u64),
     /// Workgroups some of whose waves ended while others waited at a barrier.
     pub left_barriers: u64,
     /// Reads past an allocation inside its last page, when those are let pass.
@@ -185,12 +187,14 @@ pub fn launch(memory: &mut Memory, module: &Module, launch: &Launch, options: &O
 
     let mut counts = vec![0; program.len()];
     let mut traffic = Traffic::default();
-    for engine in &engines {
+    for engine in &mut engines {
+        engine.traffic.flush();
         for (sum, count) in counts.iter_mut().zip(&engine.counts) {
             *sum += count;
         }
         traffic.merge(&engine.traffic);
     }
+    let most = engines.iter().map(|engine| engine.most).max().unwrap_or(0);
     Ok(Outcome {
         workgroups: total,
         ran: engines.iter().map(|engine| engine.workgroups).sum(),
@@ -199,6 +203,10 @@ pub fn launch(memory: &mut Memory, module: &Module, launch: &Launch, options: &O
         counts,
         traffic,
         steps_by_xcd: engines.iter().map(|engine| engine.steps).collect(),
+        steps_per_workgroup: (
+            engines.iter().map(|engine| engine.least).min().unwrap_or(0).min(most),
+            most,
+        ),
         left_barriers: engines.iter().map(|engine| engine.left_barriers).sum(),
         reads_beyond,
         workgroups_per_cu: per_cu,

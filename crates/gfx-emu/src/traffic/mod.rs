@@ -2,11 +2,14 @@
 //! them is a model of sizes and ways with the order in which the emulator runs waves, which is not the hardware's.
 
 mod cache;
+mod footprint;
 mod lds;
 
 use crate::fault::Access;
 use cache::{Cache, Look};
+use footprint::Footprint;
 pub use cache::{CacheShape, Shape};
+pub use footprint::DistinctBytes;
 pub use lds::{LdsBanks, LdsOp};
 
 /// Counts of the memory system. Fields named after rocprofiler's counters have their meaning, summed over instances.
@@ -98,6 +101,7 @@ pub struct Traffic {
     l1: Vec<Cache>,
     scalar: Vec<Cache>,
     l2: Cache,
+    footprint: Footprint,
 }
 
 impl Traffic {
@@ -112,6 +116,7 @@ impl Traffic {
             l1: vec![Cache::new(shape.l1); cus],
             scalar: vec![Cache::new(shape.scalar); cus.div_ceil(2)],
             l2: Cache::new(shape.l2),
+            footprint: Footprint::default(),
         }
     }
 
@@ -123,6 +128,12 @@ impl Traffic {
     /// Adds another XCD's counts.
     pub fn merge(&mut self, other: &Traffic) {
         self.counts.add(&other.counts);
+        self.footprint.merge(&other.footprint);
+    }
+
+    /// Distinct bytes of device memory that were touched: the least that memory has to deliver and take, whatever the caches.
+    pub fn distinct_bytes(&self) -> DistinctBytes {
+        self.footprint.distinct()
     }
 
     /// Writes back what the L2 holds, as the end of a kernel does: dirty sectors become writes to the fabric.
@@ -229,9 +240,20 @@ impl Traffic {
 
     /// A request at the L2; a miss that `fills` reads the line from the fabric (whole-sector writes need not).
     fn second_level(&mut self, line: u64, sectors: u8, fills: bool) {
-        let line = if self.line_shift == 6 { line >> 1 } else { line };
+        // The L2's lines are 128 bytes: of two 64-byte lines the second is the upper half.
+        let (line, sectors) = match self.line_shift {
+            6 => (line >> 1, sectors << (line % 2 * 2)),
+            _ => (line, sectors),
+        };
         self.counts.tcc_req += 1;
-        match self.l2.look(line, sectors) {
+        let found = self.l2.look(line, sectors);
+        if fills && found != Look::Hit {
+            self.footprint.read(line);
+        }
+        if sectors != 0 {
+            self.footprint.write(line, sectors);
+        }
+        match found {
             Look::Hit => self.counts.tcc_hit += 1,
             Look::Miss { evicted } => {
                 self.counts.tcc_miss += 1;
@@ -339,6 +361,16 @@ mod tests {
         // 1024 B are 16 whole writes of 64 B; the lone dword is one of 32 B.
         assert_eq!((traffic.counts.tcc_ea_wrreq, traffic.counts.tcc_ea_wrreq_64b), (17, 16));
         assert_eq!(traffic.counts.tcc_ea_rdreq, 0);
+    }
+
+    /// Lines of 64 bytes meet in L2 lines of 128: what is written comes out whole, in either half.
+    #[test]
+    fn stores_of_64_byte_lines_keep_their_half() {
+        let mut traffic = Traffic::new(Shape::CDNA2, 1);
+        traffic.vmem_linear(Access::Write, 0x1000, 16);
+        traffic.flush();
+        assert_eq!((traffic.counts.tcc_ea_wrreq, traffic.counts.tcc_ea_wrreq_64b), (16, 16));
+        assert_eq!(traffic.distinct_bytes(), DistinctBytes { read: 0, written: 1024 });
     }
 
     #[test]
