@@ -276,7 +276,7 @@ impl Checker<'_> {
     /// One explicit argument of the metadata against the fields.
     fn argument(&mut self, place: &str, launch: &Launch, fields: &[Field], arg: &ArgInfo) {
         // Hand-written kernels describe the rest of each 16-byte slot as an argument of its own.
-        let padding = launch.layout == Layout::Slot16 && arg.offset % 16 != 0 && !arg.is_pointer();
+        let padding = launch.layout == Layout::Slot16 && !arg.offset.is_multiple_of(16) && !arg.is_pointer();
         if arg.is_hidden() || arg.size == 0 || padding {
             return;
         }

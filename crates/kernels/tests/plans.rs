@@ -67,7 +67,7 @@ fn contents_of_buffers() {
         ("{ list_u32 = \"q_len\" }", 12, "q_len is a whole number, not a list"),
         ("{ list_u32 = \"absent\" }", 12, "no shape key absent"),
         ("{ list_u32 = \"big\" }", 12, "18446744073709551615 does not fit u32"),
-        ("{ prefix_sum_u32 = \"ctx\", each = \"it * 100000000\" }", 16, "the sums over ctx pass u32"),
+        ("{ prefix_sum_u32 = \"ctx\", each = \"it * 200000000\" }", 16, "the sums over ctx pass u32"),
         ("{ fill_u32 = 1, file = \"x\" }", 4, "is needed"),
         ("{ file = \"../x\" }", 4, "below the folder"),
     ] {
