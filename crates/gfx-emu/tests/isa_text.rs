@@ -117,10 +117,9 @@ fn disassemble(arch: Arch, codes: &[Vec<u8>]) -> Vec<Option<Vec<String>>> {
     const MARKER: &str = "s_nop 0x5a5a";
     let mut input = String::new();
     for code in codes {
-        for byte in code {
-            input.push_str(&format!("{byte:#04x},"));
-        }
-        input.push_str("\n0x5a,0x5a,0x80,0xbf\n");
+        // Brackets keep one instruction from taking bytes of the next.
+        let list: Vec<String> = code.iter().map(|byte| format!("{byte:#04x}")).collect();
+        input.push_str(&format!("[{}]\n[0x5a,0x5a,0x80,0xbf]\n", list.join(",")));
     }
     let (ok, out, _) = run(llvm_mc(arch).arg("--disassemble"), &input);
     if !ok {
@@ -176,22 +175,14 @@ fn agree(arch: Arch, codes: &[Vec<u8>]) -> (usize, usize) {
                 valid += 1;
             }
             Err(error) => {
-                // The whole input as one instruction is what it must not be.
-                let whole = theirs.len() == 1 && !is_leniency(&theirs[0]) && code.len() <= 8;
-                let is_one = whole && encodes_whole(arch, code);
-                assert!(!is_one || is_reserved_select(error), "{}: {theirs:?}: {error}", arch.name());
+                // A refused block prints nothing; a text means that the tool accepts what this decoder does not.
+                let is_fine = theirs.first().is_none_or(|text| is_leniency(text)) || is_reserved_select(error);
+                assert!(is_fine, "{}: {code:02x?} {theirs:?}: {error}", arch.name());
                 invalid += 1;
             }
         }
     }
     (valid, invalid)
-}
-
-/// Whether the disassembler reads these bytes as one valid instruction.
-fn encodes_whole(arch: Arch, code: &[u8]) -> bool {
-    let text: Vec<String> = code.iter().map(|byte| format!("{byte:#04x}")).collect();
-    let (ok, _, errors) = run(llvm_mc(arch).arg("--disassemble"), &text.join(","));
-    ok && !errors.contains("invalid instruction encoding")
 }
 
 fn random_words(arch: Arch, seed: u64, count: usize, rounds: u32) -> Vec<Vec<u8>> {

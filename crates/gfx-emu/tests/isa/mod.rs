@@ -1,5 +1,5 @@
 //! What the tests of the instruction sets share: the LLVM tools, and words that cover every opcode.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -136,8 +136,9 @@ pub fn words(arch: Arch, random: &mut Random, rounds: u32) -> Vec<Vec<u32>> {
             }
             let data = r.vector() | r.vector() << 8 | r.vector() << 16 | r.vector() << 24;
             let present =
-                r.pick(&[0xffff_ffff, 0xff00_ffff, 0xff00_00ff, 0xffff, 0xff, 0xff_ffff, 0xff00_0000, 0xff00]);
+                r.pick(&[0xffff_ffff, 0xff00_ffff, 0xff00_00ff, 0xffff, 0xff, 0xff_ffff, 0xff00_0000, 0xff00, 0]);
             let flags = r.few(16) | r.below(2) << 16 | u64::from(r.once_in(4)) << 25;
+            let flags = if present == 0 && r.once_in(2) { 0 } else { flags };
             put(&[0xd800_0000 | op << 17 | flags | (data & present) << 32]);
         }
         for op in 0..0x380u64 {
@@ -197,7 +198,9 @@ fn vop(put: &mut impl FnMut(&[u64]), r: &mut Random, word: impl Fn(&mut Random, 
     let sdwa = selects | source | r.few(3) << 13 | r.few(3) << 19 | r.pick(&[0, 0, 1]) * (r.few(3) << 27);
     let sdwa = if r.once_in(3) { sdwa & 0x00ff_ffff } else { sdwa };
     put(&[word(r, 0xf9) & 0xffff_ffff | sdwa << 32]);
-    let ctrl = match r.below(3) {
+    let ctrl = match r.below(4) {
+        // The only control of 64-bit operands.
+        3 => 0x150 + r.below(16),
         0 => r.below(256),
         1 => r.pick(&[0x101, 0x10f, 0x112, 0x11f, 0x121, 0x12f, 0x150, 0x15f, 0x155]),
         _ => r.pick(&[0x130, 0x134, 0x138, 0x13c, 0x140, 0x141, 0x142, 0x143, 0x151]),
