@@ -147,7 +147,8 @@ impl ObjectComparison {
     fn new(base: &CodeObject, candidate: &CodeObject, args: &InspectArgs) -> Self {
         let mut comparison = compare(base, candidate);
         if let Some(pattern) = &args.kernel {
-            let matches = |name: &str| pattern.is_match(name) || pattern.is_match(&kbench_profile::names::short(name));
+            let matches =
+                |name: &str| pattern.is_match(name) || pattern.is_match(&kbench_profile::names::canonical(name));
             comparison.kernels.retain(|kernel| matches(&kernel.name));
             comparison.added.retain(|name| matches(name));
             comparison.removed.retain(|name| matches(name));

@@ -83,7 +83,7 @@ fn parse(image: &Image, path: &Path) -> Result<CodeObject, Failure> {
 /// Whether `--kernel` lets a kernel through: by its name, or by its demangled name.
 fn selected(kernel: &Kernel, args: &InspectArgs) -> bool {
     let Some(pattern) = &args.kernel else { return true };
-    pattern.is_match(&kernel.name) || pattern.is_match(&kbench_profile::names::short(&kernel.name))
+    pattern.is_match(&kernel.name) || pattern.is_match(&kbench_profile::names::canonical(&kernel.name))
 }
 
 fn launch_shape(kernel: &Kernel, args: &InspectArgs) -> LaunchShape {

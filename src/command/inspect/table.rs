@@ -12,8 +12,7 @@ pub(super) fn print(out: &mut dyn Write, document: &Document, args: &InspectArgs
     if let Some(comparison) = &document.comparison {
         return compared(out, &document.file, comparison);
     }
-    let count = document.images.len();
-    writeln!(out, "{}: {count} {}", document.file, if count == 1 { "image" } else { "images" })?;
+    writeln!(out, "{}: {}", document.file, counted(document.images.len(), "image"))?;
     for image in &document.images {
         writeln!(out, "\n{}", headline(image))?;
         if !image.kernels.is_empty() {
@@ -35,6 +34,10 @@ pub(super) fn print(out: &mut dyn Write, document: &Document, args: &InspectArgs
     Ok(())
 }
 
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn headline(image: &ImageReport) -> String {
     let mut parts = Vec::new();
     match (&image.target, image.code_object_version) {
@@ -51,16 +54,16 @@ fn headline(image: &ImageReport) -> String {
     }
     parts.push(format!("{} bytes", image.bytes));
     if let (Some(memory), Some(relocations)) = (image.memory_bytes, image.relocations) {
-        parts.push(format!("{memory} bytes in memory, {relocations} relocations"));
+        parts.push(format!("{memory} bytes in memory, {}", counted(relocations, "relocation")));
     }
     if image.target.is_some() {
-        parts.push(format!("{} kernels", image.kernels.len()));
+        parts.push(counted(image.kernels.len(), "kernel"));
     }
     parts.join("; ")
 }
 
 fn name(mangled: &str) -> String {
-    units::shorten(&kbench_profile::names::short(mangled), 48)
+    units::shorten(&kbench_profile::names::canonical(mangled), 60)
 }
 
 fn plain_table<'a>(header: impl IntoIterator<Item = &'a str>, numbers_from: usize) -> Table {

@@ -54,11 +54,10 @@ fn flatten(document: &str) -> BTreeMap<String, String> {
     flat
 }
 
-/// Leaves the levels that `indent` ends; a sequence item stays at its own level.
+/// Leaves the levels that `indent` ends; the next item of a sequence stays at its level.
 fn pop_to(levels: &mut Vec<Level>, indent: usize, item: bool) {
     while let Some(last) = levels.last() {
-        let sequence = last.items > 0;
-        if last.indent > indent || (last.indent == indent && !(item && sequence) && !(item && !sequence)) {
+        if last.indent > indent || (last.indent == indent && !item) {
             levels.pop();
         } else {
             break;
