@@ -326,7 +326,7 @@ fn at_shape(
 ) -> Result<String, Failure> {
     let family: Family = build.family.parse().or_usage()?;
     let fp8 = Fp8Flavor::of_arch(&device.arch);
-    let dtypes = args.dtypes.clone().unwrap_or_else(Dtypes::default);
+    let dtypes = args.dtypes.clone().unwrap_or_default();
     let workload = kbench_workload::case(family, shape, &dtypes, CaseOptions { fp8, seed: 1 }).or_usage()?;
     let symbols = CaseSymbols::new(workload.as_ref(), fp8);
     let dtype = |role: &str| symbols.dtype(role);
