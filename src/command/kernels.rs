@@ -11,7 +11,7 @@ use kbench_kernels::manifest::{Build, Code, Manifest};
 use kbench_kernels::validate::{self, Finding, Severity};
 use kbench_kernels::{Case, DeviceInfo, Library, ObjectInfo, Refusal, plan, select};
 use kbench_profile::ReadOptions;
-use kbench_workload::{CaseOptions, Dtypes, Family, Fp8Flavor};
+use kbench_workload::{CaseOptions, Family, Fp8Flavor};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write};
