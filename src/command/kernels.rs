@@ -11,7 +11,7 @@ use kbench_kernels::manifest::{Build, Code, Manifest};
 use kbench_kernels::validate::{self, Finding, Severity};
 use kbench_kernels::{Case, DeviceInfo, Library, ObjectInfo, Refusal, plan, select};
 use kbench_profile::ReadOptions;
-use kbench_workload::{CaseOptions, Dtypes, Family, Fp8Flavor};
+use kbench_workload::{CaseOptions, Family, Fp8Flavor};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write};
@@ -326,7 +326,7 @@ fn at_shape(
 ) -> Result<String, Failure> {
     let family: Family = build.family.parse().or_usage()?;
     let fp8 = Fp8Flavor::of_arch(&device.arch);
-    let dtypes = args.dtypes.clone().unwrap_or_else(Dtypes::default);
+    let dtypes = args.dtypes.clone().unwrap_or_default();
     let workload = kbench_workload::case(family, shape, &dtypes, CaseOptions { fp8, seed: 1 }).or_usage()?;
     let symbols = CaseSymbols::new(workload.as_ref(), fp8);
     let dtype = |role: &str| symbols.dtype(role);
