@@ -316,8 +316,11 @@ fn compiled_kernels_read_like_objdump() {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels");
     let mut sources = Vec::new();
     find(&kernels, "hip", &mut sources);
-    if sources.is_empty() || !has_tool("clang-19") || !has_tool("llvm-objdump-19") || !has_tool("ld.lld-19") {
-        eprintln!("skipped: no kernels or no compiler");
+    if sources.is_empty() {
+        eprintln!("skipped: there are no kernels in {}", kernels.display());
+        return;
+    }
+    if !has_tool("clang-19") || !has_tool("llvm-objdump-19") || !has_tool("ld.lld-19") {
         return;
     }
     for arch in LLVM_19 {
