@@ -49,7 +49,7 @@ fn operations_are_those_of_the_table() {
     let source = include_str!("../src/isa/op.rs");
     let (head, rest) = source.split_once("pub enum Op {\n").unwrap();
     let (_, rest) = rest.split_once("}\n\nimpl Op").unwrap();
-    let (body, _) = rest.split_once("pub(super) const OPS").unwrap();
+    let (body, _) = rest.split_once("pub(super) static OPS").unwrap();
     let (before, after) = body.split_once("COUNT: usize = ").unwrap();
     let (_, after) = after.split_once(';').unwrap();
     let mut expected = format!("{head}pub enum Op {{\n");
@@ -60,9 +60,9 @@ fn operations_are_those_of_the_table() {
         writeln!(expected, "    {},", camel(name)).unwrap();
     }
     write!(expected, "}}\n\nimpl Op{before}COUNT: usize = {};{after}", names.len()).unwrap();
-    expected.push_str("pub(super) const OPS: [Op; Op::COUNT] = [\n");
+    expected.push_str("pub(super) static OPS: [Op; Op::COUNT] = [\n");
     names.iter().for_each(|name| writeln!(expected, "    Op::{},", camel(name)).unwrap());
-    expected.push_str("];\n\nconst NAMES: [&str; Op::COUNT] = [\n");
+    expected.push_str("];\n\nstatic NAMES: [&str; Op::COUNT] = [\n");
     names.iter().for_each(|name| writeln!(expected, "    \"{name}\",").unwrap());
     expected.push_str("];\n");
     check("src/isa/op.rs", &expected);

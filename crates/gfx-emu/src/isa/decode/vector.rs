@@ -1,6 +1,7 @@
 //! The vector ALU encodings.
 
 use super::super::inst::{Arch, Dpp, Encoding, Inst, Operand, Sdwa};
+use super::super::op::Op;
 use super::super::table::{Form, Kind, OperandType, Row, Space};
 use super::super::text::is_dpp_ctrl;
 use super::{
@@ -24,7 +25,8 @@ pub(super) fn vop12c(words: &mut Words, w: u32, enc: Encoding) -> Result<Inst, F
     let code = bits(w, 0, 9);
     match (code, row.src[0]) {
         (_, OperandType::None) => {
-            if bits(w, 17, 8) != 0 || code == DPP {
+            // LLVM reads a DPP form of v_nop here, which does nothing more.
+            if bits(w, 17, 8) != 0 || code == DPP && row.op == Op::VNop {
                 return Err(RESERVED.into());
             }
             Ok(words.inst(row, enc))

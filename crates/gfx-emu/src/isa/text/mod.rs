@@ -240,7 +240,7 @@ fn float_code<T: Into<u64>>(bits: u64, of: fn(u8) -> T) -> Option<u8> {
 fn float_value(code: u8) -> f64 {
     match code {
         248 => std::f64::consts::FRAC_1_PI / 2.0,
-        _ => f64::from(1u8 << (code - 240) / 2) / 2.0 * if code & 1 == 0 { 1.0 } else { -1.0 },
+        _ => f64::from(1u8 << ((code - 240) / 2)) / 2.0 * if code & 1 == 0 { 1.0 } else { -1.0 },
     }
 }
 
