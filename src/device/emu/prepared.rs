@@ -125,9 +125,9 @@ fn request(launch: &PlannedLaunch, info: &ObjectInfo, addresses: &BTreeMap<Strin
     let kernel = kernel.ok_or_else(|| failed(format!("the code object has no kernel `{}`", launch.kernel)))?;
     let size = launch.kernarg_size.unwrap_or_else(|| validate::explicit_size(launch, kernel));
     let kernarg =
-        kernarg::pack(&launch.args, size, addresses).map_err(|error| failed(format!("{}: {error}", kernel.name)))?;
+        kernarg::pack(&launch.args, size, addresses).map_err(|error| failed(format!("{}: {error}", kernel.resources.name)))?;
     Ok(Launch {
-        kernel: kernel.name.clone(),
+        kernel: kernel.resources.name.clone(),
         grid: launch.grid,
         block: launch.block,
         dynamic_lds: launch.dynamic_lds,

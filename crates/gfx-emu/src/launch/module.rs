@@ -77,6 +77,11 @@ impl Module {
         self.code
     }
 
+    /// Virtual address of the first executable byte: where program counters count from.
+    pub fn code_start(&self) -> u64 {
+        self.code.0
+    }
+
     /// Device address of a global variable, and its size.
     pub fn global(&self, name: &str) -> Option<(u64, u64)> {
         let symbol = self.object.symbol(name)?;

@@ -160,6 +160,11 @@ impl Model {
         Some(rate * f64::from(self.cus()) * self.clock_hz()?)
     }
 
+    /// Device memory, bytes; 64 GiB where the figure is not known.
+    pub fn memory_bytes(&self) -> u64 {
+        self.hbm_bytes.as_ref().map_or(64 << 30, |bytes| bytes.value)
+    }
+
     /// L2 of the device, bytes.
     pub fn l2_bytes(&self) -> u64 {
         u64::from(self.machine.l2.bytes.value) * u64::from(self.xcds.value)
