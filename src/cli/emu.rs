@@ -83,9 +83,12 @@ fn dimensions(text: &str) -> Result<[u32; 3], String> {
         return Err(format!("`{text}` has more than three dimensions"));
     }
     for (size, part) in sizes.iter_mut().zip(parts) {
-        *size = part.trim().parse().ok().filter(|size| *size > 0).ok_or_else(|| {
-            format!("`{part}` is no size; sizes are whole numbers from 1 to {}", u32::MAX)
-        })?;
+        *size = part
+            .trim()
+            .parse()
+            .ok()
+            .filter(|size| *size > 0)
+            .ok_or_else(|| format!("`{part}` is no size; sizes are whole numbers from 1 to {}", u32::MAX))?;
     }
     Ok(sizes)
 }

@@ -41,9 +41,11 @@ impl FromStr for DeviceSpec {
                 Ok(_) => Ok(DeviceSpec::Emu(model.to_owned())),
                 Err(error) => Err(error.to_string()),
             },
-            ("hip", _) => Err("this version of kbench cannot drive `hip` devices yet; `--device emu` runs the real kernels \
+            ("hip", _) => {
+                Err("this version of kbench cannot drive `hip` devices yet; `--device emu` runs the real kernels \
                                on an emulated GPU, `--device host` the CPU references"
-                .to_owned()),
+                    .to_owned())
+            }
             _ => Err(format!("`{text}` is no device; known are auto, emu[:MODEL] and host")),
         }
     }

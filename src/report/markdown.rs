@@ -1,6 +1,6 @@
 //! The run as Markdown, for a report or a pull request.
 
-use super::document::{RunDocument, Status};
+use super::document::{CaseResult, RunDocument, Status};
 use super::{brief, table, units};
 use std::io::{self, Write};
 
@@ -23,6 +23,21 @@ pub fn write(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
     writeln!(out, "| family | dtypes | shape | share | time | GB/s | TFLOP/s | of peak | verified |")?;
     writeln!(out, "| --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- |")?;
     for case in run.cases.iter().filter(|case| case.status == Status::Ok) {
+        if let Some(bound) = &case.bound {
+            writeln!(
+                out,
+                "| {} | {} | `{}` | {} | bound {} | – | – | ≤{} {} | {} |",
+                case.family,
+                brief::dtypes(&case.dtypes),
+                brief::shape(&case.shape),
+                units::percent(case.weight.share),
+                units::time(bound.ns, 3),
+                bound.floor_over_bound.map_or_else(|| "–".to_owned(), units::percent),
+                bound.limiter,
+                verified(case),
+            )?;
+            continue;
+        }
         let (Some(timing), Some(rates)) = (&case.timing, &case.achieved) else { continue };
         writeln!(
             out,
@@ -36,7 +51,7 @@ pub fn write(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
             units::significant(rates.tflops, 3),
             units::percent(rates.of_peak),
             rates.limiter,
-            case.verify.as_ref().map_or("–", |verify| if verify.passed { "yes" } else { "**no**" }),
+            verified(case),
         )?;
     }
     let rest: Vec<_> = run.cases.iter().filter(|case| case.status != Status::Ok).collect();
@@ -54,4 +69,7 @@ pub fn write(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
         }
     }
     Ok(())
+}
+fn verified(case: &CaseResult) -> &'static str {
+    case.verify.as_ref().map_or("–", |verify| if verify.passed { "yes" } else { "**no**" })
 }

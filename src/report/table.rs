@@ -46,7 +46,8 @@ pub fn row(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
         cells.push(work.map_or_else(|| "–".into(), |work| format!("≤{}", rate(work.total_bytes()))));
         let flops = work.map(kbench_workload::Work::total_flops).filter(|flops| *flops > 0);
         cells.push(flops.map_or_else(|| "–".into(), |flops| format!("≤{}", rate(flops / 1000))));
-        let best = bound.floor_over_bound.map_or_else(|| "no peak".into(), |share| format!("≤{}", units::percent(share)));
+        let best =
+            bound.floor_over_bound.map_or_else(|| "no peak".into(), |share| format!("≤{}", units::percent(share)));
         cells.push(format!("{best} {}", bound.limiter));
         cells.push(verified(case));
         return line(out, &cells);

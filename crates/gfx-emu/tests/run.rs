@@ -11,7 +11,12 @@ const BOTH: [Arch; 2] = [Arch::Gfx942, Arch::Gfx90a];
 #[test]
 fn saxpy_touches_every_element_and_no_other() {
     for arch in BOTH {
-        let Some(code) = compile(arch, "KERNEL void k(const float *x, float *y, float a, u32 n) { u32 i = wg() * 256 + tid(); if (i < n) y[i] = a * x[i] + y[i]; }") else { return };
+        let Some(code) = compile(
+            arch,
+            "KERNEL void k(const float *x, float *y, float a, u32 n) { u32 i = wg() * 256 + tid(); if (i < n) y[i] = a * x[i] + y[i]; }",
+        ) else {
+            return;
+        };
         let mut device = Device::new(arch, &code);
         let n = 10_007;
         let x: Vec<f32> = (0..n).map(|i| i as f32 * 0.5).collect();
@@ -175,7 +180,8 @@ fn grid_and_block_ids_in_three_dimensions() {
             kernarg: Args::default().u64(out).u32(2).u32(3).done(),
         };
         kbench_gfx_emu::launch::launch(&mut device.memory, &device.module, &request, &device.options).unwrap();
-        let want: Vec<u32> = (0..24).flat_map(|g| (0..60).map(move |i| g * 1000 + i / 20 * 100 + i / 5 % 4 * 10 + i % 5)).collect();
+        let want: Vec<u32> =
+            (0..24).flat_map(|g| (0..60).map(move |i| g * 1000 + i / 20 * 100 + i / 5 % 4 * 10 + i % 5)).collect();
         assert_eq!(device.read::<u32>(out, 60 * 24), want);
     }
 }

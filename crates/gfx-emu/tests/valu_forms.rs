@@ -91,11 +91,12 @@ fn forms_agree() {
         BINARY.split_whitespace().for_each(|name| forms(name, Encoding::Vop3, 2, &mut random));
         TERNARY.split_whitespace().for_each(|name| forms(name, Encoding::Vop3, 3, &mut random));
         for name in PACKED.split_whitespace() {
-            let sources = if name.contains("fma") || name.contains("mad") || name.contains("imum3") || name.contains("dot") {
-                3
-            } else {
-                2
-            };
+            let sources =
+                if name.contains("fma") || name.contains("mad") || name.contains("imum3") || name.contains("dot") {
+                    3
+                } else {
+                    2
+                };
             forms(name, Encoding::Vop3p, sources, &mut random);
         }
     }

@@ -38,7 +38,8 @@ impl Argument {
         let wrong = || format!("--arg {text}");
         let (offset, rest) = match text.strip_prefix('@') {
             Some(rest) => {
-                let (offset, rest) = rest.split_once('=').with_context(|| format!("--arg {text}: `=` after @OFFSET is missing"))?;
+                let (offset, rest) =
+                    rest.split_once('=').with_context(|| format!("--arg {text}: `=` after @OFFSET is missing"))?;
                 (Some(number(offset).with_context(wrong)? as u32), rest)
             }
             None => (None, text),
@@ -54,11 +55,13 @@ impl Argument {
             "null" => Value::Bits(0, 8),
             "in" => Value::File(PathBuf::from(value), None),
             "inout" => {
-                let (from, to) = value.split_once(':').with_context(|| format!("--arg {text}: inout needs FILE:OUT"))?;
+                let (from, to) =
+                    value.split_once(':').with_context(|| format!("--arg {text}: inout needs FILE:OUT"))?;
                 Value::File(PathBuf::from(from), Some(PathBuf::from(to)))
             }
             "out" => {
-                let (bytes, file) = value.split_once(':').with_context(|| format!("--arg {text}: out needs BYTES:FILE"))?;
+                let (bytes, file) =
+                    value.split_once(':').with_context(|| format!("--arg {text}: out needs BYTES:FILE"))?;
                 Value::Zeroed(number(bytes).with_context(wrong)?, Some(PathBuf::from(file)))
             }
             "zero" => Value::Zeroed(number(value).with_context(wrong)?, None),
@@ -96,7 +99,10 @@ impl Arguments {
         let offsets = offsets(&arguments, kernel)?;
         let end = offsets.iter().zip(&arguments).map(|(offset, arg)| offset.saturating_add(arg.value.bytes())).max();
         let size = size.unwrap_or_else(|| end.unwrap_or(0));
-        ensure!(size <= MAX_KERNARG, "an argument block of {size} B is larger than the {MAX_KERNARG} B that are possible");
+        ensure!(
+            size <= MAX_KERNARG,
+            "an argument block of {size} B is larger than the {MAX_KERNARG} B that are possible"
+        );
         let mut all = Self { kernarg: vec![0; size as usize], outputs: Vec::new() };
         for (index, (offset, argument)) in offsets.into_iter().zip(arguments).enumerate() {
             let bytes = argument.value.bytes() as usize;
@@ -198,7 +204,8 @@ mod tests {
         assert_eq!(parse("null").value, Value::Bits(0, 8));
         assert_eq!(parse("out:64:o.bin").value, Value::Zeroed(64, Some(PathBuf::from("o.bin"))));
         assert_eq!(parse("inout:a:b").value, Value::File(PathBuf::from("a"), Some(PathBuf::from("b"))));
-        for wrong in ["u32:", "u32:-1", "u32:4294967296", "f32:x", "out:5", "inout:a", "@8:u32:1", "what:1", "@x=null"] {
+        for wrong in ["u32:", "u32:-1", "u32:4294967296", "f32:x", "out:5", "inout:a", "@8:u32:1", "what:1", "@x=null"]
+        {
             assert!(Argument::parse(wrong).is_err(), "{wrong}");
         }
     }

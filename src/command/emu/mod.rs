@@ -27,7 +27,8 @@ const OPCODES: usize = 12;
 /// # Errors
 /// On bad arguments or files (2), when the kernel faults (5), when an output cannot be written.
 pub fn run(args: &EmuArgs) -> Outcome {
-    let bytes = fs::read(&args.file).with_context(|| format!("{} could not be read", args.file.display())).or_usage()?;
+    let bytes =
+        fs::read(&args.file).with_context(|| format!("{} could not be read", args.file.display())).or_usage()?;
     let (model, code) = choose(args, bytes)?;
     let mut memory = Memory::new(model.memory_bytes());
     memory.set_bounds(match args.bounds {
@@ -35,9 +36,8 @@ pub fn run(args: &EmuArgs) -> Outcome {
         BoundsChoice::Page => Bounds::Page,
     });
     memory.track_uninitialised(args.check_uninitialised);
-    let module = Module::load(&mut memory, model.arch(), &code)
-        .with_context(|| args.file.display().to_string())
-        .or_usage()?;
+    let module =
+        Module::load(&mut memory, model.arch(), &code).with_context(|| args.file.display().to_string()).or_usage()?;
     let name = kernel_name(args, &module)?;
     let kernel = module.kernel(&name).ok_or_else(|| no_kernel(args, &module, &name))?.clone();
     let arguments = Arguments::new(&args.args, &kernel, args.kernarg_size, &mut memory).or_usage()?;
@@ -112,7 +112,8 @@ fn no_kernel(args: &EmuArgs, module: &Module, name: &str) -> Failure {
     let known: Vec<&str> = module.kernels().iter().map(|kernel| kernel.name.as_str()).take(12).collect();
     let known = known.join(", ");
     let more = if module.kernels().len() > 12 { ", ..." } else { "" };
-    let what = if name.is_empty() { "--kernel says which to run".to_owned() } else { format!("there is no kernel `{name}`") };
+    let what =
+        if name.is_empty() { "--kernel says which to run".to_owned() } else { format!("there is no kernel `{name}`") };
     usage(format!("{}: {what}; it has {known}{more}", args.file.display()))
 }
 
@@ -131,7 +132,8 @@ fn options(args: &EmuArgs, model: &Model, module: &Module) -> Options {
             let text = kbench_gfx_emu::isa::decode(arch, &image, offset).map(|inst| inst.text(arch));
             let text = text.unwrap_or_else(|_| "?".to_owned());
             // A closed pipe ends the printing, not the run.
-            let _ = writeln!(io::stderr(), "({x},{y},{z}) w{} {offset:#08x} {text:<64} exec={:016x}", wave.id, wave.exec());
+            let _ =
+                writeln!(io::stderr(), "({x},{y},{z}) w{} {offset:#08x} {text:<64} exec={:016x}", wave.id, wave.exec());
         }));
     }
     options
@@ -175,8 +177,7 @@ impl<'a> Document<'a> {
                 kind: kind_name(counter.kind),
             })
             .collect();
-        let instructions =
-            mix.into_iter().map(|(opcode, executions)| OpcodeDoc { opcode, executions }).collect();
+        let instructions = mix.into_iter().map(|(opcode, executions)| OpcodeDoc { opcode, executions }).collect();
         Self {
             schema: "kbench.emu/1",
             device: &model.marketing_name,
@@ -215,7 +216,8 @@ fn print(
             writeln!(out, "bound {} by {}", units::time(bound.ns, 3), bound.limiter)?;
             let mut parts: Vec<_> = bound.by_resource.iter().filter(|(_, ns)| **ns > 0.0).collect();
             parts.sort_by(|a, b| b.1.total_cmp(a.1));
-            let parts: Vec<String> = parts.iter().map(|(name, ns)| format!("{name} {}", units::time(**ns, 3))).collect();
+            let parts: Vec<String> =
+                parts.iter().map(|(name, ns)| format!("{name} {}", units::time(**ns, 3))).collect();
             writeln!(out, "  {}", parts.join("  "))?;
         }
         (None, Some(reason)) => writeln!(out, "{reason}")?,
@@ -223,7 +225,8 @@ fn print(
     }
     writeln!(out)?;
     for counter in counters.list.iter().filter(|counter| counter.value != 0.0) {
-        let value = if counter.value.fract() == 0.0 { format!("{}", counter.value) } else { format!("{:.3}", counter.value) };
+        let value =
+            if counter.value.fract() == 0.0 { format!("{}", counter.value) } else { format!("{:.3}", counter.value) };
         writeln!(out, "{:<34} {value:>20} {:<12} {}", counter.name, counter.unit, kind_name(counter.kind))?;
     }
     writeln!(out, "\nmost executed:")?;

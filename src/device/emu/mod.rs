@@ -15,10 +15,10 @@ use prepared::{Chosen, EmuPrepared};
 pub use summary::{Emulated, EmulatedBound, EmulatedCounter, EmulatedLaunch, Sampled};
 pub(crate) use summary::{Run, kind_name, summarise};
 
-/// Work beyond which a sample of a launch's workgroups runs instead of all: about a minute on one core.
-const SAMPLE_FLOPS: u128 = 60_000_000_000;
+/// Work beyond which a sample of a launch's workgroups runs instead of all: about ten seconds on one core.
+const SAMPLE_FLOPS: u128 = 6_000_000_000;
 /// The same for bytes moved.
-const SAMPLE_BYTES: u128 = 8_000_000_000;
+const SAMPLE_BYTES: u128 = 2_000_000_000;
 
 /// An emulated GPU.
 pub struct Emu {
@@ -139,10 +139,11 @@ impl Device for Emu {
     }
 
     fn peaks(&mut self) -> Result<Peaks, DeviceError> {
-        let bandwidth = self.model.hbm_bytes_per_second.as_ref().map(|rate| Bandwidth {
-            working_set_bytes: u64::MAX,
-            gbps: rate.value / 1e9,
-        });
+        let bandwidth = self
+            .model
+            .hbm_bytes_per_second
+            .as_ref()
+            .map(|rate| Bandwidth { working_set_bytes: u64::MAX, gbps: rate.value / 1e9 });
         let gflops = Dtype::all()
             .filter_map(|dtype| {
                 let flops = self.model.peak_matrix_flops(matrix_input(dtype)?)?;

@@ -108,7 +108,8 @@ fn fill(
                 }
             }
             Fill::File(name) => {
-                outcome = Err(DeviceError::Failed(format!("buffer `{}`: reading {name} is not possible here", buffer.name)));
+                outcome =
+                    Err(DeviceError::Failed(format!("buffer `{}`: reading {name} is not possible here", buffer.name)));
             }
             other => {
                 other.write(bytes);
@@ -119,13 +120,17 @@ fn fill(
 }
 
 /// One launch of the plan as the emulator takes it.
-fn request(launch: &PlannedLaunch, info: &ObjectInfo, addresses: &BTreeMap<String, u64>) -> Result<Launch, DeviceError> {
+fn request(
+    launch: &PlannedLaunch,
+    info: &ObjectInfo,
+    addresses: &BTreeMap<String, u64>,
+) -> Result<Launch, DeviceError> {
     let failed = |text: String| DeviceError::Failed(text);
     let kernel = if launch.kernel == "*" { info.kernels.first() } else { info.kernel(&launch.kernel) };
     let kernel = kernel.ok_or_else(|| failed(format!("the code object has no kernel `{}`", launch.kernel)))?;
     let size = launch.kernarg_size.unwrap_or_else(|| validate::explicit_size(launch, kernel));
-    let kernarg =
-        kernarg::pack(&launch.args, size, addresses).map_err(|error| failed(format!("{}: {error}", kernel.resources.name)))?;
+    let kernarg = kernarg::pack(&launch.args, size, addresses)
+        .map_err(|error| failed(format!("{}: {error}", kernel.resources.name)))?;
     Ok(Launch {
         kernel: kernel.resources.name.clone(),
         grid: launch.grid,

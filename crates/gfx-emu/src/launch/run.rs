@@ -137,7 +137,12 @@ impl Outcome {
 ///
 /// # Errors
 /// When there is no such kernel, the geometry is impossible, memory is short, or the kernel faults.
-pub fn launch(memory: &mut Memory, module: &Module, launch: &Launch, options: &Options) -> Result<Outcome, LaunchError> {
+pub fn launch(
+    memory: &mut Memory,
+    module: &Module,
+    launch: &Launch,
+    options: &Options,
+) -> Result<Outcome, LaunchError> {
     let kernel = module.kernel(&launch.kernel).ok_or_else(|| no_kernel(module, &launch.kernel))?;
     let lds_bytes = check(kernel, launch, options)?;
     let (vgprs, agprs) = registers(kernel);
@@ -203,10 +208,7 @@ pub fn launch(memory: &mut Memory, module: &Module, launch: &Launch, options: &O
         counts,
         traffic,
         steps_by_xcd: engines.iter().map(|engine| engine.steps).collect(),
-        steps_per_workgroup: (
-            engines.iter().map(|engine| engine.least).min().unwrap_or(0).min(most),
-            most,
-        ),
+        steps_per_workgroup: (engines.iter().map(|engine| engine.least).min().unwrap_or(0).min(most), most),
         left_barriers: engines.iter().map(|engine| engine.left_barriers).sum(),
         reads_beyond,
         workgroups_per_cu: per_cu,
@@ -227,7 +229,10 @@ fn check(kernel: &Kernel, launch: &Launch, options: &Options) -> Result<usize, L
     let wrong = |text: String| Err(LaunchError::Geometry(text));
     let [bx, by, bz] = launch.block;
     if launch.grid.contains(&0) || launch.block.contains(&0) {
-        return wrong(format!("grid {:?} and block {:?} must be at least 1 in each dimension", launch.grid, launch.block));
+        return wrong(format!(
+            "grid {:?} and block {:?} must be at least 1 in each dimension",
+            launch.grid, launch.block
+        ));
     }
     let limit = u64::from(kernel.max_workgroup.unwrap_or(1024).min(1024));
     if launch.work_items() > limit {

@@ -174,13 +174,11 @@ unsafe fn addresses(step: &Step, wave: &mut Wave, bytes: u64) -> Lanes {
             index < resource.records
         } else {
             // Scratch resources say their whole size in bytes.
-            swizzled(&resource, index, offset) + bytes <= resource.records.max(1) || resource.records == u64::from(u32::MAX)
+            swizzled(&resource, index, offset) + bytes <= resource.records.max(1)
+                || resource.records == u64::from(u32::MAX)
         };
-        let linear = if resource.swizzle {
-            swizzled(&resource, index, offset)
-        } else {
-            resource.stride * index + offset
-        };
+        let linear =
+            if resource.swizzle { swizzled(&resource, index, offset) } else { resource.stride * index + offset };
         at[lane] = resource.base.wrapping_add(scalar_offset).wrapping_add(linear);
         inside |= u64::from(within) << lane;
     }
@@ -229,7 +227,8 @@ unsafe fn loads_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let to = unsafe { registers(wave, step.dst[0]) };
         if bytes < 4 {
             let inside = lanes.inside >> lane & 1 == 1;
-            let word = if inside { lanes::read(env, wave, lane, (Space::Global, lanes.at[lane]), bytes)?[0] } else { 0 };
+            let word =
+                if inside { lanes::read(env, wave, lane, (Space::Global, lanes.at[lane]), bytes)?[0] } else { 0 };
             // SAFETY: as above.
             unsafe { (*to).0[lane] = extend.apply(word) };
             return Ok(());

@@ -288,9 +288,7 @@ fn all_inside(env: &Env<'_>, exec: u64, at: &[u32; 64], bytes: u32) -> bool {
 #[cold]
 fn outside(env: &mut Env<'_>, access: Access, exec: u64, at: &[u32; 64], bytes: u32) -> Flow {
     let size = env.lds.len() as u32;
-    let lane = (0..64).find(|lane| {
-        exec >> lane & 1 == 1 && u64::from(at[*lane]) + u64::from(bytes) > u64::from(size)
-    });
+    let lane = (0..64).find(|lane| exec >> lane & 1 == 1 && u64::from(at[*lane]) + u64::from(bytes) > u64::from(size));
     let lane = lane.unwrap_or(0);
     env.raise(FaultKind::LdsRange { access, address: at[lane], bytes, size }, Some(lane as u8))
 }

@@ -181,7 +181,8 @@ impl Format {
 /// # Safety
 /// `to` is good for the components' registers.
 pub(super) unsafe fn place(to: *mut Vreg, lane: usize, index: usize, value: u32, format: Format, half: u8) {
-    let narrow = if format.is_integer() { value & 0xffff } else { u32::from(f16::from_f32(f32::from_bits(value)).to_bits()) };
+    let narrow =
+        if format.is_integer() { value & 0xffff } else { u32::from(f16::from_f32(f32::from_bits(value)).to_bits()) };
     // SAFETY: the caller's.
     unsafe {
         match half {

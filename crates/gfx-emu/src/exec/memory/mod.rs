@@ -71,9 +71,7 @@ fn scalar32(source: Src, wave: &Wave) -> u32 {
 unsafe fn registers(wave: &mut Wave, number: u16) -> *mut Vreg {
     let number = usize::from(number);
     // SAFETY: the caller's.
-    unsafe {
-        if number < 256 { wave.vgpr.as_mut_ptr().add(number) } else { wave.agpr.as_mut_ptr().add(number - 256) }
-    }
+    unsafe { if number < 256 { wave.vgpr.as_mut_ptr().add(number) } else { wave.agpr.as_mut_ptr().add(number - 256) } }
 }
 
 /// A step with its handler.

@@ -52,7 +52,13 @@ pub(super) fn split<const N: usize>(layout: Layout, codes: &[u32; N], out: &mut 
         special |= is_special;
         out.value[j] = if sign == 1 { -significand } else { significand };
         let exponent = field.max(1) as i32 - layout.bias;
-        out.exponent[j] = if is_special { SPECIAL } else if significand == 0 { NOTHING } else { exponent };
+        out.exponent[j] = if is_special {
+            SPECIAL
+        } else if significand == 0 {
+            NOTHING
+        } else {
+            exponent
+        };
     }
     special
 }
@@ -345,10 +351,17 @@ fn one(row: usize, column: usize, bits: u32, split: bool, a: &[Parts], b: &[Part
     let column_only: Vec<Parts> = b.iter().map(|parts| column_of(parts, column)).collect();
     // All finite and no overflow: the fast arithmetic holds, whatever its guard says.
     let most = |from: usize, by: usize| {
-        (from..a.len()).step_by(by).map(|k| a[k].exponent[row] + column_only[k].exponent[0]).max().unwrap_or(2 * NOTHING)
+        (from..a.len())
+            .step_by(by)
+            .map(|k| a[k].exponent[row] + column_only[k].exponent[0])
+            .max()
+            .unwrap_or(2 * NOTHING)
     };
     let sums = |from: usize, by: usize, most: i32| {
-        (from..a.len()).step_by(by).map(|k| sum::<1>(row, bits, &a[k..=k], &column_only[k..=k], &[most])[0]).sum::<i32>()
+        (from..a.len())
+            .step_by(by)
+            .map(|k| sum::<1>(row, bits, &a[k..=k], &column_only[k..=k], &[most])[0])
+            .sum::<i32>()
     };
     if split {
         let (even, odd) = (most(0, 2), most(1, 2));

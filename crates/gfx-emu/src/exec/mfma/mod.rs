@@ -169,9 +169,7 @@ fn constant(code: u8, accumulator: Accumulator) -> Option<u64> {
 unsafe fn registers(wave: &mut Wave, number: u16) -> *mut Vreg {
     let number = usize::from(number);
     // SAFETY: the caller's.
-    unsafe {
-        if number < 256 { wave.vgpr.as_mut_ptr().add(number) } else { wave.agpr.as_mut_ptr().add(number - 256) }
-    }
+    unsafe { if number < 256 { wave.vgpr.as_mut_ptr().add(number) } else { wave.agpr.as_mut_ptr().add(number - 256) } }
 }
 
 unsafe fn base<const FAMILY: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
@@ -302,7 +300,13 @@ unsafe fn inputs(step: &Step, wave: &mut Wave, moved: &Option<Inputs>) -> (*cons
 /// # Safety
 /// The step's registers exist.
 #[inline(always)]
-unsafe fn load_c<const N: usize>(step: &Step, shape: &Shape, wave: &mut Wave, block: usize, out: &mut [[u32; N]; SIDE]) {
+unsafe fn load_c<const N: usize>(
+    step: &Step,
+    shape: &Shape,
+    wave: &mut Wave,
+    block: usize,
+    out: &mut [[u32; N]; SIDE],
+) {
     let source = if shape.sparse { Src::Vgpr(step.dst[0]) } else { step.src[2] };
     match source {
         Src::Vgpr(number) => {

@@ -70,9 +70,7 @@ fn scales(step: &Step, wave: &Wave, shape: &Shape, side: usize) -> [[f64; SIDE];
 pub(super) unsafe fn run(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
     let Some(shape) = Shape::of(step.op) else { return Flow::Next };
     // SAFETY: this handler's.
-    unsafe {
-        if shape.n == 32 { sized::<32>(step, &shape, wave) } else { sized::<16>(step, &shape, wave) }
-    }
+    unsafe { if shape.n == 32 { sized::<32>(step, &shape, wave) } else { sized::<16>(step, &shape, wave) } }
     Flow::Next
 }
 

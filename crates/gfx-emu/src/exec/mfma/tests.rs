@@ -9,7 +9,14 @@ use crate::traffic::Traffic;
 
 /// Where value `(row, k)` of A, `(k, column)` of B and `(row, column)` of D sit, straight from the ISA document's formulas.
 mod documented {
-    pub(super) fn operand(side: usize, depth: usize, blocks: usize, block: usize, i: usize, k: usize) -> (usize, usize) {
+    pub(super) fn operand(
+        side: usize,
+        depth: usize,
+        blocks: usize,
+        block: usize,
+        i: usize,
+        k: usize,
+    ) -> (usize, usize) {
         let k_l = depth / (64 / (side * blocks));
         (k % k_l, i + side * (block + blocks * (k / k_l)))
     }
@@ -94,7 +101,8 @@ fn encode(element: Element, ocp: bool, value: i32) -> u64 {
             let exponent = magnitude.ilog2();
             let fraction = (magnitude << layout.mantissa >> exponent) & ((1 << layout.mantissa) - 1);
             let field = (exponent as i32 + layout.bias) as u32;
-            let code = u32::from(value < 0) << (layout.exponent + layout.mantissa) | field << layout.mantissa | fraction;
+            let code =
+                u32::from(value < 0) << (layout.exponent + layout.mantissa) | field << layout.mantissa | fraction;
             assert_eq!(layout.value(code), value as f32);
             code.into()
         }
@@ -212,22 +220,29 @@ fn groups_of_cdna3_lose_what_they_should() {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) as u32
     };
-    for (op, layout_of) in [(Op::from_name("v_mfma_f32_16x16x16_bf16").unwrap(), Element::Bf16), (Op::from_name("v_mfma_f32_16x16x16_f16").unwrap(), Element::F16)] {
+    for (op, layout_of) in [
+        (Op::from_name("v_mfma_f32_16x16x16_bf16").unwrap(), Element::Bf16),
+        (Op::from_name("v_mfma_f32_16x16x16_f16").unwrap(), Element::F16),
+    ] {
         let layout = layout_of.float(false);
         for round in 0..40 {
             let mut code = || {
                 // Finite codes of a span of exponents that makes alignment matter.
                 let span = [1, 6, 20][round % 3];
-                let exponent = (layout.bias as u32 - span.min(layout.bias as u32 - 1) + random() % (2 * span)).min((1 << layout.exponent) - 2);
+                let exponent = (layout.bias as u32 - span.min(layout.bias as u32 - 1) + random() % (2 * span))
+                    .min((1 << layout.exponent) - 2);
                 let exponent = if random() % 50 == 0 { 0 } else { exponent };
-                (random() & 1) << (layout.exponent + layout.mantissa) | exponent << layout.mantissa | random() & ((1 << layout.mantissa) - 1)
+                (random() & 1) << (layout.exponent + layout.mantissa)
+                    | exponent << layout.mantissa
+                    | random() & ((1 << layout.mantissa) - 1)
             };
             let a: Vec<[u32; 16]> = (0..16).map(|_| std::array::from_fn(|_| code())).collect();
             let b: Vec<[u32; 16]> = (0..16).map(|_| std::array::from_fn(|_| code())).collect();
             let c: Vec<[f32; 16]> = (0..16).map(|_| std::array::from_fn(|_| layout.value(code()) * 3.0)).collect();
             let parts = |code: u32| {
                 let field = code >> layout.mantissa & ((1 << layout.exponent) - 1);
-                let fraction = i128::from(code & ((1 << layout.mantissa) - 1)) | if field != 0 { 1 << layout.mantissa } else { 0 };
+                let fraction =
+                    i128::from(code & ((1 << layout.mantissa) - 1)) | if field != 0 { 1 << layout.mantissa } else { 0 };
                 let sign = code >> (layout.exponent + layout.mantissa) & 1;
                 (if sign == 1 { -fraction } else { fraction }, field.max(1) as i32 - layout.bias)
             };
@@ -278,7 +293,20 @@ fn infinities_and_nan_come_through() {
         put(&mut wave, 0, 16, item, lane, 0x7c00);
         for j in 0..16 {
             let (item, lane) = documented::operand(16, 16, 1, 0, j, 5);
-            put(&mut wave, 32, 16, item, lane, if j == 0 { 0 } else if j < 8 { 0x3c00 } else { 0xbc00 });
+            put(
+                &mut wave,
+                32,
+                16,
+                item,
+                lane,
+                if j == 0 {
+                    0
+                } else if j < 8 {
+                    0x3c00
+                } else {
+                    0xbc00
+                },
+            );
         }
         execute(Arch::Gfx942, level, &inst(op), &mut wave);
         let at = |j: usize| {
@@ -333,7 +361,8 @@ fn sparse_shapes_pick_the_indexed_values() {
                     let want: i32 = (0..k).map(|kk| row[kk] * value(kk, j)).sum();
                     let (item, lane) = documented::result(m, n, 4, 0, i, j);
                     let word = wave.vgpr[96 + item].0[lane];
-                    let got = if shape.accumulator == Accumulator::I32 { word as i32 as f32 } else { f32::from_bits(word) };
+                    let got =
+                        if shape.accumulator == Accumulator::I32 { word as i32 as f32 } else { f32::from_bits(word) };
                     assert_eq!(got, want as f32, "{} set {set} ({i}, {j})", op.name());
                 }
             }

@@ -196,7 +196,24 @@ fn dot2(a: [u32; 2], b: [u32; 2], c: u32, c_first: bool) -> u32 {
     let add = |x: u32, y: u32| flush((f(x) + f(y)).to_bits());
     let c = flush(c);
     let r = if c_first { add(add(c, product(0)), product(1)) } else { add(add(product(0), product(1)), c) };
-    if is_nan32(r) { nan32::<Any>(r, [a[0], b[0], if is_nan32(a[1]) { a[1] } else if is_nan32(b[1]) { b[1] } else { c }]) } else { r }
+    if is_nan32(r) {
+        nan32::<Any>(
+            r,
+            [
+                a[0],
+                b[0],
+                if is_nan32(a[1]) {
+                    a[1]
+                } else if is_nan32(b[1]) {
+                    b[1]
+                } else {
+                    c
+                },
+            ],
+        )
+    } else {
+        r
+    }
 }
 
 /// f16 pairs as f32, denormal halves flushed.
