@@ -116,6 +116,7 @@ pub struct Memory {
     capacity: u64,
     bounds: Bounds,
     track: bool,
+    poison: Option<u8>,
     beyond: AtomicU64,
 }
 
@@ -130,6 +131,7 @@ impl Memory {
             capacity,
             bounds: Bounds::Exact,
             track: false,
+            poison: None,
             beyond: AtomicU64::new(0),
         }
     }
@@ -142,6 +144,11 @@ impl Memory {
     /// Looks for reads of memory that nothing has written, in allocations made from now on.
     pub fn track_uninitialised(&mut self, on: bool) {
         self.track = on;
+    }
+
+    /// Fills allocations made from now on with this byte instead of zeros.
+    pub fn set_poison(&mut self, poison: Option<u8>) {
+        self.poison = poison;
     }
 
     /// True when reads have to be checked for being initialised.
@@ -170,6 +177,15 @@ impl Memory {
     /// # Errors
     /// When the device or the host has no room.
     pub fn allocate(&mut self, bytes: u64, name: &str) -> Result<u64, MemoryError> {
+        self.reserve(bytes, name, self.track)
+    }
+
+    /// The same where reads of bytes that nothing has written are fine.
+    pub(crate) fn allocate_untracked(&mut self, bytes: u64, name: &str) -> Result<u64, MemoryError> {
+        self.reserve(bytes, name, false)
+    }
+
+    fn reserve(&mut self, bytes: u64, name: &str, track: bool) -> Result<u64, MemoryError> {
         let free = self.free_bytes();
         let out = MemoryError::OutOfMemory { requested: bytes, free, capacity: self.capacity };
         if bytes > free {
@@ -183,7 +199,10 @@ impl Memory {
         let length = usize::try_from(mapped).map_err(|error| host(error.to_string()))?;
         let mut map =
             MmapOptions::new().len(length).no_reserve_swap().map_anon().map_err(|error| host(error.to_string()))?;
-        let written = self.track.then(|| (0..bytes.div_ceil(8)).map(|_| AtomicU8::new(0)).collect());
+        if let Some(poison) = self.poison {
+            map[..bytes as usize].fill(poison);
+        }
+        let written = track.then(|| (0..bytes.div_ceil(8)).map(|_| AtomicU8::new(0)).collect());
         let host = map.as_mut_ptr();
         self.regions.push(Region { address, bytes, map, host, written, name: name.to_owned() });
         self.next = end;
@@ -298,8 +317,14 @@ impl Memory {
         let Some(region) = self.region(address) else { return };
         let Some(written) = &region.written else { return };
         let start = address - region.address;
-        for byte in start..(start + bytes).min(region.bytes) {
-            written[(byte / 8) as usize].fetch_or(1 << (byte % 8), Ordering::Relaxed);
+        let end = start.saturating_add(bytes).min(region.bytes);
+        let mut byte = start;
+        while byte < end {
+            // A whole byte of the map at a time where that is possible.
+            let (bit, count) = (byte % 8, (8 - byte % 8).min(end - byte));
+            let mask = (0xff_u32 >> (8 - count) << bit) as u8;
+            written[(byte / 8) as usize].fetch_or(mask, Ordering::Relaxed);
+            byte += count;
         }
     }
 
