@@ -83,7 +83,7 @@ fn reads_and_writes_of_every_width() {
         for (index, (name, bytes, from)) in writes.into_iter().enumerate() {
             let dwords = (bytes as u32).div_ceil(4);
             let align = if bytes > 8 { 4 } else { 1 };
-            let at = lanes(|lane| (lane * 41 % 64 * 24 + 1 + lane % 3) / align * align + index as u32 * 7);
+            let at = lanes(|lane| (lane * 41 % 64 * 24 + 1 + lane % 3) / align * align + index as u32 * 8);
             let data: Vec<Lanes> = (0..dwords).map(|_| random.lanes()).collect();
             checks.vector(10, at);
             for (k, values) in data.iter().enumerate() {

@@ -355,7 +355,7 @@ fn formats() {
         }
     }
     // MUBUF: the format and the selects of the resource: w, 0, 1, x of two signed halves.
-    resource(&mut checks, 0, 32, 7 | 0 << 3 | 1 << 6 | 4 << 9 | 5 << 12 | 5 << 15, false);
+    resource(&mut checks, 0, 32, 7 | 1 << 6 | 4 << 9 | 5 << 12 | 5 << 15, false);
     checks.line("buffer_load_format_xyzw v[20:23], off, s[40:43], 0 offset:8");
     for (k, value) in [1, 0, 1, 0x3c00].into_iter().enumerate() {
         checks.expect(format_args!("selected {k}"), format_args!("v{}", 20 + k), [value; 64]);
@@ -367,11 +367,11 @@ fn formats() {
     checks.expect("d16 xy", "v20", [0x5bf8_3c00; 64]).expect("d16 z", "v21", [0x5400; 64]);
     let mut after = memory.clone();
     checks.line("s_mov_b64 exec, 1").scalar("s44", f(0.5)).scalar("s45", f(-3.0)).scalar("s46", f(1.0)).scalar("s47", f(9.0));
-    checks.line("v_mov_b32 v1, s44\nv_mov_b32 v2, s45\nv_mov_b32 v3, s46\nv_mov_b32 v4, s47");
-    checks.line("tbuffer_store_format_xyzw v[1:4], off, s[40:43], 0 format:[BUF_DATA_FORMAT_8_8_8_8,BUF_NUM_FORMAT_UNORM] offset:24");
+    checks.line("v_mov_b32 v2, s44\nv_mov_b32 v3, s45\nv_mov_b32 v4, s46\nv_mov_b32 v5, s47");
+    checks.line("tbuffer_store_format_xyzw v[2:5], off, s[40:43], 0 format:[BUF_DATA_FORMAT_8_8_8_8,BUF_NUM_FORMAT_UNORM] offset:24");
     // 127.5 rounds to the even 128; below 0 and above 1 are cut.
     after[6] = 0xffff_0080;
-    checks.line("tbuffer_store_format_xy v[1:2], off, s[40:43], 0 format:[BUF_DATA_FORMAT_16_16,BUF_NUM_FORMAT_FLOAT] offset:28");
+    checks.line("tbuffer_store_format_xy v[2:3], off, s[40:43], 0 format:[BUF_DATA_FORMAT_16_16,BUF_NUM_FORMAT_FLOAT] offset:28");
     after[7] = 0xc200_3800;
     checks.run(&memory, &after);
 }
