@@ -51,7 +51,7 @@ fn reads_of_what_nothing_wrote() {
                 let (kind, lane, shown) = kind(error);
                 assert!(matches!(kind, FaultKind::Uninitialised { .. }), "{shown}");
                 assert_eq!(lane, blamed, "{shown}");
-                assert!(shown.contains("inside `mem` (256 B at"), "{shown}");
+                assert!(shown.contains(" B into `mem` (256 B at"), "{shown}");
             }
             (Ok(_), Some(_)) => panic!("nothing found: {written} {body}"),
             (Err(error), None) => panic!("{written} {body}: {error}"),
@@ -199,5 +199,26 @@ fn threads_change_nothing() {
             let reference = first.get_or_insert_with(|| seen.clone());
             assert!(seen == *reference, "{threads} threads");
         }
+    }
+}
+
+/// The fault that is told is the first in the order of one thread.
+#[test]
+fn threads_tell_the_same_fault() {
+    // Workgroups 9 and above store past the end; the lower ones have much more to do.
+    let source = r#"KERNEL void k(u32 *out, u32 n) {
+        u32 s = wg();
+        for (u32 i = 0; i < (wg() < 9 ? n : 1); i++) s = s * 1664525 + 1013904223;
+        out[wg() < 9 ? wg() : wg() + 1000] = s;
+    }"#;
+    let Some(code) = compile(Arch::Gfx942, source) else { return };
+    let mut first = None;
+    for threads in [1, 2, 3, 8, 2, 3] {
+        let mut device = Device::new(Arch::Gfx942, &code);
+        device.options.threads = threads;
+        let out = device.buffer("out", &[0_u32; 1000]);
+        let error = device.run("k", 40, 64, Args::default().u64(out).u32(2000).done()).unwrap_err().to_string();
+        assert!(error.contains("past the end of `out`") && error.contains("workgroup (9, 0, 0)"), "{error}");
+        assert_eq!(*first.get_or_insert_with(|| error.clone()), error);
     }
 }

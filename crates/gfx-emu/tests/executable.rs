@@ -33,7 +33,7 @@ fn everything_but_the_listed_is_executed() {
         }
         let mut missing = Vec::new();
         for op in Op::all().filter(|op| op.is_on(arch) && op.class() != Class::Valu) {
-            if !seen.contains(&op) {
+            if !seen.contains(&op) && !wanted.contains(op.name()) {
                 missing.push(format!("{} never decoded", op.name()));
             } else if !executed.contains(&op) && !wanted.contains(op.name()) {
                 missing.push(errors.get(op.name()).cloned().unwrap_or_default());

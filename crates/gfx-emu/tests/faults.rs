@@ -108,6 +108,8 @@ fn page_bounds_are_the_hardwares() {
     let outcome = run(&mut device, mem, 128).unwrap();
     // The last lane of each of the two workgroups reads past the end.
     assert_eq!(outcome.reads_beyond, 2);
+    assert_eq!(run(&mut device, mem, 128).unwrap().reads_beyond, 2);
+    assert_eq!(device.memory.reads_beyond(), 4);
     let Some((mut device, mem)) = self::device("global_store_dword v1, v0, s[4:5] offset:4", 0, 128) else { return };
     device.memory.set_bounds(Bounds::Page);
     assert!(matches!(fault_of(run(&mut device, mem, 128)).kind, FaultKind::Memory { access: Access::Write, .. }));

@@ -40,6 +40,7 @@ pub(super) struct Engine {
     pub(super) waves: u64,
     pub(super) steps: u64,
     pub(super) left_barriers: u64,
+    turns: u64,
 }
 
 /// A fault and the workgroup that had it.
@@ -62,6 +63,7 @@ impl Engine {
             waves: 0,
             steps: 0,
             left_barriers: 0,
+            turns: 0,
         }
     }
 
@@ -73,6 +75,7 @@ impl Engine {
     /// Gives one workgroup a time slice: a fresh one while there is room and one waits, so that all that fit are resident
     /// before any is looked at again; else the one that has waited longest.
     pub(super) fn turn(&mut self, memory: &Memory, launch: &Launch, options: &Options, shared: &Shared<'_>) -> Result<(), Failed> {
+        self.turns += 1;
         let mut group = match self.start(launch, options, shared) {
             Some(group) => group,
             None => match self.active.pop_front() {
@@ -147,9 +150,9 @@ impl Engine {
         Some(group)
     }
 
-    /// Which XCD it is.
-    pub(super) fn xcc(&self) -> u32 {
-        self.xcc
+    /// Orders turns as one thread would take them: by turn, then by XCD.
+    pub(super) fn next_turn(&self) -> u64 {
+        self.turns << 8 | u64::from(self.xcc & 0xff)
     }
 
     /// Blames the workgroup that waits longest for a limit that was reached, or the one that would start next.

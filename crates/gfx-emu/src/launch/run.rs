@@ -14,7 +14,7 @@ use kbench_code_object::Kernel;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What happens when waves end while others of their workgroup wait at a barrier.
@@ -185,8 +185,9 @@ pub fn launch(memory: &mut Memory, module: &Module, launch: &Launch, options: &O
     let mut engines = engines(&sample, total, options, resident, program.len());
     let threads = if options.trace.is_some() || orders_memory(&program, kernel, first) { 1 } else { options.threads };
     let memory_view: &Memory = temporary.memory;
+    let beyond_before = memory_view.reads_beyond();
     let ran = run_engines(&mut engines, threads, memory_view, launch, options, &shared);
-    let reads_beyond = memory_view.reads_beyond();
+    let reads_beyond = memory_view.reads_beyond() - beyond_before;
     drop(temporary);
     ran.map_err(|(fault, workgroup)| {
         let offset = i64::from(fault.pc) * 4 - (kernel.entry_address.wrapping_sub(first)) as i64;
@@ -326,8 +327,10 @@ fn run_engines(
 ) -> Result<(), Failed> {
     let started = Instant::now();
     let steps = AtomicU64::new(0);
-    let stop = AtomicBool::new(false);
-    let failed: Mutex<Option<(u32, Failed)>> = Mutex::new(None);
+    // The turn of the first fault, in the order of one thread: all turns before it are taken, so that the same fault is told
+    // whatever the number of threads.
+    let end = AtomicU64::new(u64::MAX);
+    let failed: Mutex<Option<(u64, Failed)>> = Mutex::new(None);
     let threads = threads.clamp(1, engines.len().max(1));
     let mut shares: Vec<Vec<&mut Engine>> = (0..threads).map(|_| Vec::new()).collect();
     for (index, engine) in engines.iter_mut().enumerate() {
@@ -335,22 +338,24 @@ fn run_engines(
     }
     let work = |share: &mut Vec<&mut Engine>| {
         let mut open = true;
-        while open && !stop.load(Ordering::Relaxed) {
+        while open {
             open = false;
             for engine in share.iter_mut().filter(|engine| !engine.finished()) {
+                let turn = engine.next_turn();
+                if turn >= end.load(Ordering::Relaxed) {
+                    continue;
+                }
                 open = true;
                 let before = engine.steps;
                 let outcome = engine.turn(memory, launch, options, shared);
                 let total = steps.fetch_add(engine.steps - before, Ordering::Relaxed) + engine.steps - before;
                 let outcome = outcome.and_then(|()| limits(total, started, launch, options, shared, engine));
                 if let Err(fault) = outcome {
-                    stop.store(true, Ordering::Relaxed);
+                    end.fetch_min(turn, Ordering::Relaxed);
                     let mut slot = failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                    // The fault of the lowest XCD is told; others may have happened at the same time.
-                    if slot.as_ref().is_none_or(|(lowest, _)| engine.xcc() <= *lowest) {
-                        *slot = Some((engine.xcc(), fault));
+                    if slot.as_ref().is_none_or(|(first, _)| turn < *first) {
+                        *slot = Some((turn, fault));
                     }
-                    return;
                 }
             }
         }

@@ -248,14 +248,15 @@ impl Memory {
         let after = self.regions.partition_point(|region| region.address <= address);
         let below = after.checked_sub(1).map(|index| &self.regions[index]);
         let above = self.regions.get(after);
-        let past = below.map(|region| address - region.address - region.bytes.min(address - region.address));
+        if let Some(region) = below.filter(|region| address - region.address < region.bytes) {
+            let Region { name, bytes, address: start, .. } = region;
+            return format!("{} B into `{name}` ({bytes} B at {start:#x})", address - start);
+        }
+        let past = below.map(|region| address - region.address - region.bytes);
         let before = above.map(|region| region.address - address);
         match (below.zip(past), above.zip(before)) {
             (Some((region, past)), above) if above.is_none_or(|(_, before)| past <= before) => {
                 let Region { name, bytes, address, .. } = region;
-                if past == 0 && *bytes > 0 {
-                    return format!("inside `{name}` ({bytes} B at {address:#x})");
-                }
                 format!("{past} B past the end of `{name}` ({bytes} B at {address:#x})")
             }
             (_, Some((region, before))) => {
@@ -441,5 +442,8 @@ mod tests {
         assert!(memory.check_written(a + 4, 8).is_err());
         assert!(memory.write(a + 14, &[0; 4]).is_err());
         assert_eq!(memory.nearest(a + 20), format!("4 B past the end of `a` (16 B at {a:#x})"));
+        assert_eq!(memory.nearest(a + 16), format!("0 B past the end of `a` (16 B at {a:#x})"));
+        assert_eq!(memory.nearest(a + 15), format!("15 B into `a` (16 B at {a:#x})"));
+        assert_eq!(memory.nearest(a - 1), format!("1 B before `a` (16 B at {a:#x})"));
     }
 }

@@ -35,8 +35,8 @@ pub fn assemble(arch: Arch, body: &str, kernel: &Kernel) -> Option<Vec<u8>> {
 k:
 {body}
 s_endpgm
-.Lend:
-.size k, .Lend-k
+.Lkernel_end:
+.size k, .Lkernel_end-k
 .section .rodata,"a",@progbits
 .p2align 6
 .amdhsa_kernel k

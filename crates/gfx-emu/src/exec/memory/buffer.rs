@@ -248,7 +248,9 @@ unsafe fn loads_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         }
         Ok(())
     });
-    env.traffic.vmem(Access::Read, exec & lanes.inside, &lanes.at, bytes);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Read, exec & lanes.inside, &lanes.at, bytes);
+    }
     lanes::finish(env, outcome)
 }
 
@@ -314,7 +316,9 @@ unsafe fn stores_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         }
         Ok(())
     });
-    env.traffic.vmem(Access::Write, exec & lanes.inside, &lanes.at, bytes);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Write, exec & lanes.inside, &lanes.at, bytes);
+    }
     lanes::finish(env, outcome)
 }
 
@@ -337,7 +341,9 @@ unsafe fn to_lds_handler(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flo
         }
         Ok(words)
     });
-    env.traffic.vmem(Access::Read, exec & lanes.inside, &lanes.at, bytes);
+    if flow == Flow::Next {
+        env.traffic.vmem(Access::Read, exec & lanes.inside, &lanes.at, bytes);
+    }
     flow
 }
 
@@ -348,7 +354,9 @@ unsafe fn atomics(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let place = |lane: usize| (lanes.inside >> lane & 1 == 1).then(|| (Space::Global, lanes.at[lane]));
     // SAFETY: as above.
     let outcome = unsafe { super::atomic::run(step, wave, env, exec, place) };
-    env.traffic.vmem(Access::Atomic, exec & lanes.inside, &lanes.at, bytes);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Atomic, exec & lanes.inside, &lanes.at, bytes);
+    }
     lanes::finish(env, outcome)
 }
 
@@ -414,7 +422,9 @@ unsafe fn format_to_lds(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow
     };
     let base = (wave.m0() & 0x3fffc).wrapping_add(step.imm as u32 & 0xfff);
     let flow = to_lds(env, wave, exec, base, 4, |env, lane| components(step, env, wave, lane, &access));
-    env.traffic.vmem(Access::Read, exec & access.2.inside, &access.2.at, access.1);
+    if flow == Flow::Next {
+        env.traffic.vmem(Access::Read, exec & access.2.inside, &access.2.at, access.1);
+    }
     flow
 }
 
@@ -435,7 +445,9 @@ unsafe fn format_load(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         }
         Ok(())
     });
-    env.traffic.vmem(Access::Read, exec & access.2.inside, &access.2.at, access.1);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Read, exec & access.2.inside, &access.2.at, access.1);
+    }
     lanes::finish(env, outcome)
 }
 
@@ -457,6 +469,8 @@ unsafe fn format_store(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow 
         }
         lanes::write(env, wave, lane, (Space::Global, lanes.at[lane]), &format.pack(values), size)
     });
-    env.traffic.vmem(Access::Write, exec & lanes.inside, &lanes.at, size);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Write, exec & lanes.inside, &lanes.at, size);
+    }
     lanes::finish(env, outcome)
 }

@@ -461,8 +461,10 @@ unsafe fn read_part(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         unsafe { (*registers(wave, step.dst[0])).0[lane] = extend.apply(words[0]) };
         Ok(())
     });
-    let done = env.lds_done(wave.id, LdsOp::Read, exec, &at, bytes);
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, LdsOp::Read, exec, &at, bytes)
 }
 
 unsafe fn write_part(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
@@ -476,8 +478,10 @@ unsafe fn write_part(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let words = [if high { word >> 16 } else { word }, 0, 0, 0];
         lanes::write(env, wave, lane, (Space::Lds, at[lane].into()), &words, bytes)
     });
-    let done = env.lds_done(wave.id, LdsOp::Write, exec, &at, bytes);
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, LdsOp::Write, exec, &at, bytes)
 }
 
 /// The pointer of a lane's atomic, aligned to its size.
@@ -511,8 +515,10 @@ unsafe fn atomics(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         }
         Ok(())
     });
-    let done = env.lds_done(wave.id, LdsOp::Atomic, exec, &at, bytes);
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, LdsOp::Atomic, exec, &at, bytes)
 }
 
 unsafe fn swap2(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
@@ -537,12 +543,15 @@ unsafe fn swap2(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         }
         Ok(())
     });
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
     for at in &both {
         if env.lds_done(wave.id, LdsOp::Atomic, exec, at, bytes) != Flow::Next {
             return Flow::Fault;
         }
     }
-    lanes::finish(env, outcome)
+    Flow::Next
 }
 
 /// `ds_condxchg32_rtn_b64`: of two neighbouring dwords, each whose data has bit 31 set gets the other 31 bits; both old
@@ -566,8 +575,10 @@ unsafe fn conditional_swap(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> F
         }
         Ok(())
     });
-    let done = env.lds_done(wave.id, LdsOp::Atomic, exec, &at, 8);
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, LdsOp::Atomic, exec, &at, 8)
 }
 
 /// Addresses of the forms that use the lane: offset + M0[15:0] + lane * 4.

@@ -206,7 +206,8 @@ fn lds_op(access: Access) -> crate::traffic::LdsOp {
 fn count_scratch(wave: &Wave, env: &mut Env<'_>, access: Access, exec: u64, at: &[u64; 64], bytes: u32) {
     for dword in 0..u64::from(bytes.div_ceil(4)) {
         let real = std::array::from_fn(|lane| {
-            let offset = at[lane] + dword * 4;
+            // Lanes that are off may hold anything.
+            let offset = (at[lane] & 0xffff_ffff) + dword * 4;
             wave.scratch_base.wrapping_add((offset / 4 * 64 + lane as u64) * 4 + offset % 4)
         });
         env.traffic.vmem(access, exec, &real, bytes.min(4));
@@ -239,8 +240,10 @@ unsafe fn load_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &m
         }
         Ok(())
     });
-    let done = count(step, wave, env, Access::Read, exec, &at);
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Read, exec, &at)
 }
 
 #[inline(always)]
@@ -255,8 +258,10 @@ unsafe fn load_part_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flo
         unsafe { (*registers(wave, step.dst[0])).0[lane] = extend.apply(words[0]) };
         Ok(())
     });
-    let done = count(step, wave, env, Access::Read, exec, &at);
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Read, exec, &at)
 }
 
 #[inline(always)]
@@ -286,8 +291,10 @@ unsafe fn store_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &
         }
         lanes::write(env, wave, lane, place(step, at[lane]), &words, N as u32 * 4)
     });
-    let done = count(step, wave, env, Access::Write, exec, &at);
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Write, exec, &at)
 }
 
 #[inline(always)]
@@ -303,8 +310,10 @@ unsafe fn store_part_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Fl
         let words = [if high { word >> 16 } else { word }, 0, 0, 0];
         lanes::write(env, wave, lane, place(step, at[lane]), &words, bytes)
     });
-    let done = count(step, wave, env, Access::Write, exec, &at);
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Write, exec, &at)
 }
 
 /// LDS address: M0[17:2] * 4 + the same immediate offset + lane * 4 (16 for the wide forms).
@@ -319,8 +328,7 @@ unsafe fn load_to_lds_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> F
         let words = lanes::read(env, wave, lane, place(step, at[lane]), bytes)?;
         Ok(if bytes < 4 { [extend.apply(words[0]), 0, 0, 0] } else { words })
     });
-    let done = count(step, wave, env, Access::Read, exec, &at);
-    if flow == Flow::Next { done } else { flow }
+    if flow == Flow::Next { count(step, wave, env, Access::Read, exec, &at) } else { flow }
 }
 
 /// Puts what `fetch` gives for each active lane into LDS: a dword each, or 12 or 16 bytes at every 16th.
@@ -339,8 +347,10 @@ pub(super) fn to_lds(
         let words = fetch(env, lane)?;
         lanes::write(env, wave, lane, (Space::Lds, local[lane].into()), &words, bytes.max(4))
     });
-    let done = env.lds_done(wave.id, crate::traffic::LdsOp::Write, exec, &local, bytes.max(4));
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, crate::traffic::LdsOp::Write, exec, &local, bytes.max(4))
 }
 
 #[inline(always)]
@@ -351,6 +361,8 @@ unsafe fn atomics_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow 
     unsafe { addresses(step, wave, &mut at) };
     // SAFETY: as this handler's.
     let outcome = unsafe { super::atomic::run(step, wave, env, exec, |lane| Some(place(step, at[lane]))) };
-    let done = count(step, wave, env, Access::Atomic, exec, &at);
-    lanes::finish_after(env, done, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Atomic, exec, &at)
 }

@@ -199,12 +199,6 @@ pub(super) fn finish(env: &mut Env<'_>, outcome: Result<(), (FaultKind, usize)>)
     }
 }
 
-/// The same for accesses to LDS, whose race check gave `done`.
-#[inline(always)]
-pub(super) fn finish_after(env: &mut Env<'_>, done: Flow, outcome: Result<(), (FaultKind, usize)>) -> Flow {
-    if outcome.is_ok() { done } else { finish(env, outcome) }
-}
-
 /// Calls `each` for the active lanes in order, until one fails.
 #[inline(always)]
 pub(super) fn for_lanes(
