@@ -1,6 +1,9 @@
 //! Files that are generated from the opcode table. `KBENCH_BLESS=1` rewrites them.
 #![allow(clippy::unwrap_used)]
 
+#[path = "isa/not_executed.rs"]
+mod not_executed;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -23,7 +26,7 @@ fn coverage_is_current() {
         counts once, whatever encodings (e32, e64, SDWA, DPP; FLAT, GLOBAL, SCRATCH) it has.\n\n\
         Not claimed: image instructions (LLVM accepts their encodings on gfx90a; no AMD document of that target has them), and\n\
         on gfx950 the literal operands of VOP3 and the scratch base registers that LLVM 22 reads from reserved source codes.\n\n";
-    check("../../docs/isa-coverage.md", &format!("{head}{}", coverage()));
+    check("../../docs/isa-coverage.md", &format!("{head}{}\n{}", not_executed::text(), coverage()));
 }
 
 /// `op.rs`: the operations in the order of the table.

@@ -3,7 +3,10 @@
 use crate::fault::FaultKind;
 use crate::isa::Arch;
 use crate::mem::{Memory, Ranges};
-use crate::traffic::Traffic;
+use super::race::Races;
+use super::wave::Wave;
+use super::Flow;
+use crate::traffic::{LdsOp, Traffic};
 
 /// Surroundings of a running wave: device memory, the workgroup's LDS, what is counted.
 #[derive(Debug)]
@@ -24,17 +27,42 @@ pub struct Env<'a> {
     pub xcc: u32,
     /// CU inside the XCD (hwreg HW_ID).
     pub cu: u32,
-    /// What `s_memtime` reads: instructions that this thread's workgroups have executed, a deterministic stand-in for time.
+    /// Instructions that the XCD's workgroups had executed when the wave's turn began: a deterministic stand-in for time.
     pub clock: u64,
+    /// Instructions that the wave itself had executed then.
+    pub turn_began: u64,
+    /// Looks for LDS races, when asked to.
+    pub races: Option<Box<Races>>,
     /// The fault that ended the wave.
     pub fault: Option<(FaultKind, Option<u8>)>,
 }
 
 impl Env<'_> {
+    /// What `s_memtime` reads: it grows by one an instruction.
+    pub fn now(&self, wave: &Wave) -> u64 {
+        self.clock + wave.executed.saturating_sub(self.turn_began)
+    }
+
+    /// Counts an LDS instruction that has been done, and looks for races when that is asked for.
+    #[inline(always)]
+    pub(crate) fn lds_done(&mut self, wave: u32, op: LdsOp, exec: u64, at: &[u32; 64], bytes: u32) -> Flow {
+        self.traffic.lds(op, exec, at, bytes);
+        if self.races.is_some() { self.race(wave, op, exec, at, bytes) } else { Flow::Next }
+    }
+
+    #[cold]
+    fn race(&mut self, wave: u32, op: LdsOp, exec: u64, at: &[u32; 64], bytes: u32) -> Flow {
+        let found = self.races.as_mut().and_then(|races| races.touch(wave, op, exec, at, bytes));
+        match found {
+            Some((address, other, lane)) => self.raise(FaultKind::LdsRace { address, other }, Some(lane)),
+            None => Flow::Next,
+        }
+    }
+
     /// Notes a fault; handlers return what this returns.
     #[cold]
-    pub fn raise(&mut self, kind: FaultKind, lane: Option<u8>) -> super::Flow {
+    pub fn raise(&mut self, kind: FaultKind, lane: Option<u8>) -> Flow {
         self.fault = Some((kind, lane));
-        super::Flow::Fault
+        Flow::Fault
     }
 }

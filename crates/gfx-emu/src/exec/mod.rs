@@ -7,12 +7,14 @@
 mod env;
 mod memory;
 mod mfma;
+mod race;
 mod scalar;
 mod step;
 mod valu;
 mod wave;
 
 pub use env::Env;
+pub use race::Races;
 pub use scalar::{APERTURE, PRIVATE_BASE, SHARED_BASE};
 pub use step::{Compiler, Flow, Handler, Level, Limits, Src, Step, Unsupported};
 pub use wave::{Mode, Vreg, Wave, code};

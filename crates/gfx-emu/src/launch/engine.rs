@@ -5,7 +5,7 @@ use super::Launch;
 use super::group::{Context, Group, GroupFault, Slice, Status};
 use super::run::{Options, Shared};
 use super::state::Place;
-use crate::exec::{Env, Wave};
+use crate::exec::{Env, Races, Wave};
 use crate::fault::FaultKind;
 use crate::mem::{Memory, Ranges};
 use crate::traffic::Traffic;
@@ -14,6 +14,13 @@ use std::collections::VecDeque;
 /// Steps of a workgroup's time slice. A workgroup that has not ended by then may wait for another one's flag: the others
 /// that fit on the XCD get their turn.
 const SLICE: u64 = 1 << 20;
+
+/// Fills bytes with the words of a pattern.
+pub(super) fn fill(bytes: &mut [u8], pattern: u32) {
+    for word in bytes.chunks_mut(4) {
+        word.copy_from_slice(&pattern.to_le_bytes()[..word.len()]);
+    }
+}
 
 /// An XCD.
 #[derive(Debug)]
@@ -36,6 +43,7 @@ pub(super) struct Engine {
     /// Fewest and most steps of a workgroup.
     pub(super) least: u64,
     pub(super) most: u64,
+    turns: u64,
 }
 
 /// A fault and the workgroup that had it.
@@ -67,6 +75,7 @@ impl Engine {
             left_barriers: 0,
             least: u64::MAX,
             most: 0,
+            turns: 0,
         }
     }
 
@@ -84,7 +93,8 @@ impl Engine {
         options: &Options,
         shared: &Shared<'_>,
     ) -> Result<(), Failed> {
-        let mut group = match self.start(launch, shared) {
+        self.turns += 1;
+        let mut group = match self.start(launch, options, shared) {
             Some(group) => group,
             None => match self.active.pop_front() {
                 Some(group) => group,
@@ -104,6 +114,8 @@ impl Engine {
             xcc: self.xcc,
             cu,
             clock: self.clock,
+            turn_began: 0,
+            races: group.races.take(),
             fault: None,
         };
         let mut context = Context {
@@ -113,10 +125,11 @@ impl Engine {
             barriers: options.barriers,
             trace: options.trace.as_ref(),
         };
-        let (slice, spent) = group.run(SLICE, &mut context);
+        let (slice, executed) = group.run(SLICE, &mut context);
         self.clock = context.env.clock;
-        self.steps += spent;
-        group.steps += spent;
+        self.steps += executed;
+        group.steps += executed;
+        group.races = context.env.races.take();
         group.lds = lds;
         match slice {
             Slice::Done => self.retire(group),
@@ -126,7 +139,7 @@ impl Engine {
         Ok(())
     }
 
-    fn start(&mut self, launch: &Launch, shared: &Shared<'_>) -> Option<Group> {
+    fn start(&mut self, launch: &Launch, options: &Options, shared: &Shared<'_>) -> Option<Group> {
         let slot = *self.free_slots.last()?;
         let linear = self.pending.pop_front()?;
         self.free_slots.pop();
@@ -137,6 +150,10 @@ impl Engine {
         group.steps = 0;
         group.lds.clear();
         group.lds.resize(shared.lds_bytes, 0);
+        if let Some(poison) = options.poison {
+            fill(&mut group.lds, poison);
+        }
+        group.races = options.lds_races.then(|| Box::new(Races::new(shared.lds_bytes)));
         let count = shared.setup.waves();
         group.waves.resize_with(count as usize, Wave::default);
         group.status.clear();
@@ -153,13 +170,19 @@ impl Engine {
         Some(group)
     }
 
-    /// Blames the workgroup that waits longest for a limit that was reached.
-    pub(super) fn blame(&self, kind: FaultKind) -> Failed {
+    /// Orders turns as one thread would take them: by turn, then by XCD.
+    pub(super) fn next_turn(&self) -> u64 {
+        self.turns << 8 | u64::from(self.xcc & 0xff)
+    }
+
+    /// Blames the workgroup that waits longest for a limit that was reached, or the one that would start next.
+    pub(super) fn blame(&self, kind: FaultKind, launch: &Launch, shared: &Shared<'_>) -> Failed {
         let running = self.active.front().and_then(|group| {
             let index = group.status.iter().position(|status| *status != Status::Ended)?;
             Some((index as u32, group.waves[index].pc, group.workgroup))
         });
-        let (wave, pc, workgroup) = running.unwrap_or_default();
+        let next = || (0, shared.setup.entry(), launch.workgroup(self.pending.front().copied().unwrap_or_default()));
+        let (wave, pc, workgroup) = running.unwrap_or_else(next);
         (GroupFault { kind, lane: None, wave, pc }, workgroup)
     }
 

@@ -1,7 +1,7 @@
 //! One workgroup: its waves take short turns, so that waves which wait for each other through LDS or memory all progress.
 
 use super::run::Barriers;
-use crate::exec::{Env, Flow, Wave};
+use crate::exec::{Env, Flow, Races, Wave};
 use crate::fault::FaultKind;
 use crate::isa::Class;
 use crate::program::Program;
@@ -32,6 +32,8 @@ pub(super) struct Group {
     pub(super) left_barrier: bool,
     /// Steps taken, and clocks slept.
     pub(super) steps: u64,
+    /// Accesses to the LDS since the last barrier, when races are looked for.
+    pub(super) races: Option<Box<Races>>,
 }
 
 /// How a time slice ended.
@@ -62,9 +64,9 @@ pub(super) struct Context<'a, 'm> {
 }
 
 impl Group {
-    /// Runs until all waves have ended or about `slice` steps were taken; gives the steps taken (and slept).
+    /// Runs until all waves have ended or about `slice` steps were taken or slept; gives the steps taken.
     pub(super) fn run(&mut self, slice: u64, context: &mut Context<'_, '_>) -> (Slice, u64) {
-        let mut spent = 0_u64;
+        let (mut spent, mut executed) = (0_u64, 0_u64);
         while spent < slice {
             let mut alive = false;
             for index in 0..self.waves.len() {
@@ -73,31 +75,33 @@ impl Group {
                 }
                 alive = true;
                 let before = self.waves[index].executed;
+                context.env.turn_began = before;
                 let flow = run_wave(&mut self.waves[index], self.workgroup, context);
                 let taken = self.waves[index].executed - before;
                 spent += taken;
+                executed += taken;
                 context.env.clock += taken;
                 match flow {
                     Ok(Flow::End) => self.status[index] = Status::Ended,
                     Ok(Flow::Barrier) => self.status[index] = Status::AtBarrier,
                     Ok(Flow::Yield) => spent += SLEEP_COST / self.waves.len() as u64,
                     Ok(_) => {}
-                    Err(fault) => return (Slice::Fault(fault), spent),
+                    Err(fault) => return (Slice::Fault(fault), executed),
                 }
             }
             if !alive {
                 match self.release(context) {
-                    Ok(true) => return (Slice::Done, spent),
+                    Ok(true) => return (Slice::Done, executed),
                     Ok(false) => {}
-                    Err(fault) => return (Slice::Fault(fault), spent),
+                    Err(fault) => return (Slice::Fault(fault), executed),
                 }
             }
         }
-        (Slice::Unfinished, spent)
+        (Slice::Unfinished, executed)
     }
 
     /// Opens the barrier when every wave that has not ended waits at it; true when all have ended.
-    fn release(&mut self, context: &Context<'_, '_>) -> Result<bool, GroupFault> {
+    fn release(&mut self, context: &mut Context<'_, '_>) -> Result<bool, GroupFault> {
         let waiting = self.status.iter().position(|status| *status == Status::AtBarrier);
         let Some(first) = waiting else { return Ok(true) };
         if self.status.contains(&Status::Ended) {
@@ -111,6 +115,9 @@ impl Group {
                 let (wave, pc) = (first as u32, self.waves[first].pc.wrapping_sub(1));
                 return Err(GroupFault { kind, lane: None, wave, pc });
             }
+        }
+        if let Some(races) = &mut context.env.races {
+            races.barrier();
         }
         for status in &mut self.status {
             if *status == Status::AtBarrier {

@@ -14,7 +14,7 @@ use kbench_code_object::Kernel;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What happens when waves end while others of their workgroup wait at a barrier.
@@ -52,6 +52,12 @@ pub struct Options {
     pub sample: Option<u64>,
     /// Barriers.
     pub barriers: Barriers,
+    /// Makes a fault of LDS races: two waves of a workgroup that touch one byte, at least one of them writing, without a
+    /// barrier between. Slow.
+    pub lds_races: bool,
+    /// Fills what hardware leaves undefined (registers, LDS and scratch at the start of a workgroup) with this word instead
+    /// of zeros. [`Memory::set_poison`] does the same for allocations.
+    pub poison: Option<u32>,
     /// Vector units of the host to use; `None` takes the best.
     pub level: Option<Level>,
     /// Sees every instruction; the launch then runs on one thread.
@@ -78,6 +84,14 @@ pub enum LaunchError {
     /// Sizes that no GPU launches.
     #[error("{0}")]
     Geometry(String),
+    /// The code object was loaded for another GPU.
+    #[error("the code object is for {found}, the launch asks for a {wanted}")]
+    Arch {
+        /// The code object's.
+        found: String,
+        /// The launch's.
+        wanted: &'static str,
+    },
     /// Device memory for the launch itself.
     #[error("{0}")]
     Memory(#[from] MemoryError),
@@ -144,6 +158,10 @@ pub fn launch(
     options: &Options,
 ) -> Result<Outcome, LaunchError> {
     let kernel = module.kernel(&launch.kernel).ok_or_else(|| no_kernel(module, &launch.kernel))?;
+    let found = module.object().arch().name();
+    if found != options.arch.name() {
+        return Err(LaunchError::Arch { found: found.to_string(), wanted: options.arch.name() });
+    }
     let lds_bytes = check(kernel, launch, options)?;
     let (vgprs, agprs) = registers(kernel);
     let level = options.level.unwrap_or_else(Level::detect);
@@ -163,10 +181,10 @@ pub fn launch(
     let packet = temporary.place(&kernarg::packet(kernel, launch, descriptor, kernarg_address), "dispatch packet")?;
     let waves = launch.work_items().div_ceil(64);
     let scratch_size = u64::from(kernel.scratch_bytes) * 64 * waves * resident as u64 * u64::from(options.xcds);
-    let scratch = if scratch_size == 0 { 0 } else { temporary.reserve(scratch_size, "scratch")? };
+    let scratch = if scratch_size == 0 { 0 } else { temporary.scratch(scratch_size, options.poison)? };
     let addresses = Addresses { packet, kernarg: kernarg_address, scratch, scratch_size };
     let entry = (kernel.entry_address.wrapping_sub(first) / 4) as u32;
-    let setup = Setup::new(options.arch, kernel, launch, &block, entry, addresses);
+    let setup = Setup::new(options, kernel, launch, &block, entry, addresses);
     let shared = Shared { program: &program, setup, addresses, code_base, lds_bytes, resident };
 
     let total = launch.workgroups();
@@ -174,8 +192,9 @@ pub fn launch(
     let mut engines = engines(&sample, total, options, resident, program.len());
     let threads = if options.trace.is_some() || orders_memory(&program, kernel, first) { 1 } else { options.threads };
     let memory_view: &Memory = temporary.memory;
+    let beyond_before = memory_view.reads_beyond();
     let ran = run_engines(&mut engines, threads, memory_view, launch, options, &shared);
-    let reads_beyond = memory_view.reads_beyond();
+    let reads_beyond = memory_view.reads_beyond() - beyond_before;
     drop(temporary);
     ran.map_err(|(fault, workgroup)| {
         let offset = i64::from(fault.pc) * 4 - (kernel.entry_address.wrapping_sub(first)) as i64;
@@ -290,6 +309,11 @@ fn engines(sample: &Option<Vec<u64>>, total: u64, options: &Options, resident: u
         .collect()
 }
 
+/// Whether an operation is an atomic on device memory.
+fn is_atomic(op: crate::isa::Op) -> bool {
+    op.class() == Class::VmemAtomic || op.class() == Class::Smem && op.name().contains("atomic")
+}
+
 /// True when results may depend on the order in which workgroups reach memory: the kernel has atomics on device memory.
 /// Such launches run on one thread, XCD after XCD in turns, so that the order is the same on every host.
 fn orders_memory(program: &Program, kernel: &Kernel, first: u64) -> bool {
@@ -299,10 +323,10 @@ fn orders_memory(program: &Program, kernel: &Kernel, first: u64) -> bool {
     let mut own = program.sweep(start, end.min(program.len() as u32));
     let atomic = own.any(|(_, inst)| {
         calls |= matches!(inst.op, crate::isa::Op::SSwappcB64 | crate::isa::Op::SSetpcB64 | crate::isa::Op::SCallB64);
-        inst.op.class() == Class::VmemAtomic
+        is_atomic(inst.op)
     });
     drop(own);
-    let all = || program.sweep(0, program.len() as u32).any(|(_, inst)| inst.op.class() == Class::VmemAtomic);
+    let all = || program.sweep(0, program.len() as u32).any(|(_, inst)| is_atomic(inst.op));
     atomic || (calls && all())
 }
 
@@ -316,8 +340,10 @@ fn run_engines(
 ) -> Result<(), Failed> {
     let started = Instant::now();
     let steps = AtomicU64::new(0);
-    let stop = AtomicBool::new(false);
-    let failed: Mutex<Option<(u32, Failed)>> = Mutex::new(None);
+    // The turn of the first fault, in the order of one thread: all turns before it are taken, so that the same fault is told
+    // whatever the number of threads.
+    let end = AtomicU64::new(u64::MAX);
+    let failed: Mutex<Option<(u64, Failed)>> = Mutex::new(None);
     let threads = threads.clamp(1, engines.len().max(1));
     let mut shares: Vec<Vec<&mut Engine>> = (0..threads).map(|_| Vec::new()).collect();
     for (index, engine) in engines.iter_mut().enumerate() {
@@ -325,22 +351,24 @@ fn run_engines(
     }
     let work = |share: &mut Vec<&mut Engine>| {
         let mut open = true;
-        while open && !stop.load(Ordering::Relaxed) {
+        while open {
             open = false;
-            for (index, engine) in share.iter_mut().enumerate().filter(|(_, engine)| !engine.finished()) {
+            for engine in share.iter_mut().filter(|engine| !engine.finished()) {
+                let turn = engine.next_turn();
+                if turn >= end.load(Ordering::Relaxed) {
+                    continue;
+                }
                 open = true;
                 let before = engine.steps;
                 let outcome = engine.turn(memory, launch, options, shared);
                 let total = steps.fetch_add(engine.steps - before, Ordering::Relaxed) + engine.steps - before;
-                let outcome = outcome.and_then(|()| limits(total, started, options, engine));
+                let outcome = outcome.and_then(|()| limits(total, started, launch, options, shared, engine));
                 if let Err(fault) = outcome {
-                    stop.store(true, Ordering::Relaxed);
+                    end.fetch_min(turn, Ordering::Relaxed);
                     let mut slot = failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                    // The fault of the lowest share is told; others may have happened at the same time.
-                    if slot.as_ref().is_none_or(|(lowest, _)| index as u32 <= *lowest) {
-                        *slot = Some((index as u32, fault));
+                    if slot.as_ref().is_none_or(|(first, _)| turn < *first) {
+                        *slot = Some((turn, fault));
                     }
-                    return;
                 }
             }
         }
@@ -361,8 +389,15 @@ fn run_engines(
 }
 
 /// The launch's limits on instructions and time.
-fn limits(steps: u64, started: Instant, options: &Options, engine: &Engine) -> Result<(), Failed> {
-    let over = |kind: FaultKind| Err(engine.blame(kind));
+fn limits(
+    steps: u64,
+    started: Instant,
+    launch: &Launch,
+    options: &Options,
+    shared: &Shared<'_>,
+    engine: &Engine,
+) -> Result<(), Failed> {
+    let over = |kind: FaultKind| Err(engine.blame(kind, launch, shared));
     if steps > options.instruction_limit && !engine.finished() {
         return over(FaultKind::InstructionLimit(options.instruction_limit));
     }
@@ -381,14 +416,19 @@ struct Temporary<'m> {
 }
 
 impl Temporary<'_> {
-    fn reserve(&mut self, bytes: u64, name: &str) -> Result<u64, MemoryError> {
-        let address = self.memory.allocate(bytes, name)?;
+    /// Scratch, whose contents nobody tracks: compilers copy padding and spill registers that hold nothing.
+    fn scratch(&mut self, bytes: u64, poison: Option<u32>) -> Result<u64, MemoryError> {
+        let address = self.memory.allocate_untracked(bytes, "scratch")?;
         self.addresses.push(address);
+        if let Some(poison) = poison {
+            self.memory.with_bytes(address, bytes, |bytes| super::engine::fill(bytes, poison))?;
+        }
         Ok(address)
     }
 
     fn place(&mut self, bytes: &[u8], name: &str) -> Result<u64, MemoryError> {
-        let address = self.reserve(bytes.len() as u64, name)?;
+        let address = self.memory.allocate(bytes.len() as u64, name)?;
+        self.addresses.push(address);
         self.memory.write(address, bytes)?;
         Ok(address)
     }

@@ -1,6 +1,7 @@
 //! What a wave's registers hold when it starts (LLVM "Initial Kernel Execution State").
 
 use super::Launch;
+use super::run::Options;
 use crate::exec::{Mode, Vreg, Wave, code};
 use crate::isa::Arch;
 use kbench_code_object::{Kernel, WorkitemIds};
@@ -22,6 +23,7 @@ pub(super) struct Setup {
     block: [u32; 3],
     waves: u32,
     scratch_bytes: u32,
+    poison: Option<u32>,
 }
 
 /// Device addresses that the registers show.
@@ -53,7 +55,15 @@ pub(super) fn registers(kernel: &Kernel) -> (u16, u16) {
 }
 
 impl Setup {
-    pub(super) fn new(arch: Arch, kernel: &Kernel, launch: &Launch, kernarg: &[u8], entry: u32, at: Addresses) -> Self {
+    pub(super) fn new(
+        options: &Options,
+        kernel: &Kernel,
+        launch: &Launch,
+        kernarg: &[u8],
+        entry: u32,
+        at: Addresses,
+    ) -> Self {
+        let arch = options.arch;
         let descriptor = &kernel.descriptor;
         let properties = &descriptor.code_properties;
         let wanted = usize::from(descriptor.rsrc2.user_sgpr_count);
@@ -87,7 +97,10 @@ impl Setup {
         let (vgprs, agprs) = registers(kernel);
         let rsrc1 = descriptor.rsrc1.raw;
         // MODE: FP_ROUND and FP_DENORM are rsrc1[19:12], DX10_CLAMP rsrc1[21], IEEE rsrc1[23], FP16_OVFL rsrc1[26].
-        let mode = (rsrc1 >> 12 & 0xff) | (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9 | (rsrc1 >> 26 & 1) << 23;
+        let mode = (rsrc1 >> 12 & 0xff)
+            | (rsrc1 >> 21 & 1) << 8
+            | (rsrc1 >> 23 & 1) << 9
+            | (rsrc1 >> 26 & 1) << 23;
         let preload_entry = if preload.length_dwords > 0 { 256 / 4 } else { 0 };
         let architected = arch != Arch::Gfx90a;
         Self {
@@ -112,7 +125,13 @@ impl Setup {
             block: launch.block,
             waves: launch.work_items().div_ceil(64) as u32,
             scratch_bytes,
+            poison: options.poison,
         }
+    }
+
+    /// The first program counter, in dwords.
+    pub(super) fn entry(&self) -> u32 {
+        self.entry
     }
 
     /// Waves of a workgroup.
@@ -125,13 +144,15 @@ impl Setup {
         u64::from(self.scratch_bytes) * 64
     }
 
-    /// Puts a wave into its first state, reusing its register storage. Registers that hardware leaves undefined are zero.
+    /// Puts a wave into its first state, reusing its register storage. Registers that hardware leaves undefined are zero, or
+    /// the poison.
     pub(super) fn start(&self, wave: &mut Wave, place: Place, scratch: Addresses) {
-        wave.sgpr = [0; 128];
+        let undefined = self.poison.unwrap_or(0);
+        wave.sgpr = [undefined; 128];
         wave.vgpr.clear();
-        wave.vgpr.resize(self.vgprs.into(), Vreg([0; 64]));
+        wave.vgpr.resize(self.vgprs.into(), Vreg([undefined; 64]));
         wave.agpr.clear();
-        wave.agpr.resize(self.agprs.into(), Vreg([0; 64]));
+        wave.agpr.resize(self.agprs.into(), Vreg([undefined; 64]));
         wave.scc = false;
         wave.pc = self.entry;
         wave.mode = self.mode;

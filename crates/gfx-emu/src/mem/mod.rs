@@ -116,6 +116,7 @@ pub struct Memory {
     capacity: u64,
     bounds: Bounds,
     track: bool,
+    poison: Option<u8>,
     beyond: AtomicU64,
 }
 
@@ -130,6 +131,7 @@ impl Memory {
             capacity,
             bounds: Bounds::Exact,
             track: false,
+            poison: None,
             beyond: AtomicU64::new(0),
         }
     }
@@ -142,6 +144,11 @@ impl Memory {
     /// Looks for reads of memory that nothing has written, in allocations made from now on.
     pub fn track_uninitialised(&mut self, on: bool) {
         self.track = on;
+    }
+
+    /// Fills allocations made from now on with this byte instead of zeros.
+    pub fn set_poison(&mut self, poison: Option<u8>) {
+        self.poison = poison;
     }
 
     /// True when reads have to be checked for being initialised.
@@ -170,6 +177,15 @@ impl Memory {
     /// # Errors
     /// When the device or the host has no room.
     pub fn allocate(&mut self, bytes: u64, name: &str) -> Result<u64, MemoryError> {
+        self.reserve(bytes, name, self.track)
+    }
+
+    /// The same where reads of bytes that nothing has written are fine.
+    pub(crate) fn allocate_untracked(&mut self, bytes: u64, name: &str) -> Result<u64, MemoryError> {
+        self.reserve(bytes, name, false)
+    }
+
+    fn reserve(&mut self, bytes: u64, name: &str, track: bool) -> Result<u64, MemoryError> {
         let free = self.free_bytes();
         let out = MemoryError::OutOfMemory { requested: bytes, free, capacity: self.capacity };
         if bytes > free {
@@ -183,7 +199,10 @@ impl Memory {
         let length = usize::try_from(mapped).map_err(|error| host(error.to_string()))?;
         let mut map =
             MmapOptions::new().len(length).no_reserve_swap().map_anon().map_err(|error| host(error.to_string()))?;
-        let written = self.track.then(|| (0..bytes.div_ceil(8)).map(|_| AtomicU8::new(0)).collect());
+        if let Some(poison) = self.poison {
+            map[..bytes as usize].fill(poison);
+        }
+        let written = track.then(|| (0..bytes.div_ceil(8)).map(|_| AtomicU8::new(0)).collect());
         let host = map.as_mut_ptr();
         self.regions.push(Region { address, bytes, map, host, written, name: name.to_owned() });
         self.next = end;
@@ -229,14 +248,15 @@ impl Memory {
         let after = self.regions.partition_point(|region| region.address <= address);
         let below = after.checked_sub(1).map(|index| &self.regions[index]);
         let above = self.regions.get(after);
-        let past = below.map(|region| address - region.address - region.bytes.min(address - region.address));
+        if let Some(region) = below.filter(|region| address - region.address < region.bytes) {
+            let Region { name, bytes, address: start, .. } = region;
+            return format!("{} B into `{name}` ({bytes} B at {start:#x})", address - start);
+        }
+        let past = below.map(|region| address - region.address - region.bytes);
         let before = above.map(|region| region.address - address);
         match (below.zip(past), above.zip(before)) {
             (Some((region, past)), above) if above.is_none_or(|(_, before)| past <= before) => {
                 let Region { name, bytes, address, .. } = region;
-                if past == 0 && *bytes > 0 {
-                    return format!("inside `{name}` ({bytes} B at {address:#x})");
-                }
                 format!("{past} B past the end of `{name}` ({bytes} B at {address:#x})")
             }
             (_, Some((region, before))) => {
@@ -298,8 +318,14 @@ impl Memory {
         let Some(region) = self.region(address) else { return };
         let Some(written) = &region.written else { return };
         let start = address - region.address;
-        for byte in start..(start + bytes).min(region.bytes) {
-            written[(byte / 8) as usize].fetch_or(1 << (byte % 8), Ordering::Relaxed);
+        let end = start.saturating_add(bytes).min(region.bytes);
+        let mut byte = start;
+        while byte < end {
+            // A whole byte of the map at a time where that is possible.
+            let (bit, count) = (byte % 8, (8 - byte % 8).min(end - byte));
+            let mask = (0xff_u32 >> (8 - count) << bit) as u8;
+            written[(byte / 8) as usize].fetch_or(mask, Ordering::Relaxed);
+            byte += count;
         }
     }
 
@@ -416,5 +442,8 @@ mod tests {
         assert!(memory.check_written(a + 4, 8).is_err());
         assert!(memory.write(a + 14, &[0; 4]).is_err());
         assert_eq!(memory.nearest(a + 20), format!("4 B past the end of `a` (16 B at {a:#x})"));
+        assert_eq!(memory.nearest(a + 16), format!("0 B past the end of `a` (16 B at {a:#x})"));
+        assert_eq!(memory.nearest(a + 15), format!("15 B into `a` (16 B at {a:#x})"));
+        assert_eq!(memory.nearest(a - 1), format!("1 B before `a` (16 B at {a:#x})"));
     }
 }

@@ -1,5 +1,7 @@
 //! Compiling small kernels and running them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code, unreachable_pub)]
+
+pub mod asm;
 
 use kbench_gfx_emu::isa::Arch;
 use kbench_gfx_emu::launch::{Barriers, Launch, LaunchError, Module, Options, Outcome, launch};
@@ -69,6 +71,8 @@ pub fn options(arch: Arch) -> Options {
         time_limit: None,
         sample: None,
         barriers: Barriers::Hardware,
+        lds_races: false,
+        poison: None,
         level: None,
         trace: None,
     }

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 
 /// What is done to the old value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(in crate::exec) enum Change {
     Swap,
     CompareSwap,
     /// Compares as floats: -0 equals +0, NaN nothing.
@@ -40,10 +40,10 @@ pub(super) enum Change {
 
 /// A change with its width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Atomic {
-    pub(super) change: Change,
+pub(in crate::exec) struct Atomic {
+    pub(in crate::exec) change: Change,
     /// 64 bits instead of 32.
-    pub(super) wide: bool,
+    pub(in crate::exec) wide: bool,
 }
 
 impl Atomic {
@@ -102,9 +102,7 @@ impl Atomic {
     /// The new value. `second` is the comparand of swaps and the further operand of others; `flush` says whether f32
     /// denormals of inputs and results become zero.
     pub(super) fn apply(self, old: u64, data: u64, second: u64, flush: bool) -> u64 {
-        if self.wide {
-            wide(self.change, old, data, second)
-        } else {
+        if self.wide { wide(self.change, old, data, second) } else {
             u64::from(narrow(self.change, old as u32, data as u32, second as u32, flush))
         }
     }
@@ -117,20 +115,8 @@ fn narrow(change: Change, old: u32, data: u32, second: u32, flush: bool) -> u32 
     };
     match change {
         Change::Swap => data,
-        Change::CompareSwap => {
-            if old == second {
-                data
-            } else {
-                old
-            }
-        }
-        Change::CompareSwapFloat => {
-            if float(old) == float(second) {
-                data
-            } else {
-                old
-            }
-        }
+        Change::CompareSwap => if old == second { data } else { old },
+        Change::CompareSwapFloat => if float(old) == float(second) { data } else { old },
         Change::Add => old.wrapping_add(data),
         Change::Sub => old.wrapping_sub(data),
         Change::ReverseSub => data.wrapping_sub(old),
@@ -142,49 +128,20 @@ fn narrow(change: Change, old: u32, data: u32, second: u32, flush: bool) -> u32 
         Change::Or => old | data,
         Change::Xor => old ^ data,
         Change::MaskOr => (old & !data) | second,
-        Change::Inc => {
-            if old >= data {
-                0
-            } else {
-                old + 1
-            }
-        }
-        Change::Dec => {
-            if old == 0 || old > data {
-                data
-            } else {
-                old - 1
-            }
-        }
-        Change::Wrap => {
-            if old >= data {
-                old - data
-            } else {
-                old.wrapping_add(second)
-            }
-        }
+        Change::Inc => if old >= data { 0 } else { old + 1 },
+        Change::Dec => if old == 0 || old > data { data } else { old - 1 },
+        Change::Wrap => if old >= data { old - data } else { old.wrapping_add(second) },
         Change::AddFloat => {
             let sum = float(old) + float(data);
             float(sum.to_bits()).to_bits()
         }
-        // Denormals are flushed for the comparison alone: the operand itself is kept.
-        Change::MinFloat => {
-            if less(float(data), float(old)) {
-                data
-            } else {
-                old
-            }
-        }
-        Change::MaxFloat => {
-            if less(float(old), float(data)) {
-                data
-            } else {
-                old
-            }
-        }
-        Change::PackedAddF16 => {
-            halves(old, data, |a, b| f16::from_f32(f16::from_bits(a).to_f32() + f16::from_bits(b).to_f32()).to_bits())
-        }
+        // Denormals are flushed for the comparison alone: the operand itself is kept. Zeros of either sign are equal and NaN
+        // compares false, so that the old value stays.
+        Change::MinFloat => if float(data) < float(old) { data } else { old },
+        Change::MaxFloat => if float(data) > float(old) { data } else { old },
+        Change::PackedAddF16 => halves(old, data, |a, b| {
+            f16::from_f32(f16::from_bits(a).to_f32() + f16::from_bits(b).to_f32()).to_bits()
+        }),
         Change::PackedAddBf16 => halves(old, data, |a, b| {
             bf16::from_f32(bf16::from_bits(a).to_f32() + bf16::from_bits(b).to_f32()).to_bits()
         }),
@@ -195,20 +152,8 @@ fn wide(change: Change, old: u64, data: u64, second: u64) -> u64 {
     let float = f64::from_bits;
     match change {
         Change::Swap => data,
-        Change::CompareSwap => {
-            if old == second {
-                data
-            } else {
-                old
-            }
-        }
-        Change::CompareSwapFloat => {
-            if float(old) == float(second) {
-                data
-            } else {
-                old
-            }
-        }
+        Change::CompareSwap => if old == second { data } else { old },
+        Change::CompareSwapFloat => if float(old) == float(second) { data } else { old },
         Change::Add => old.wrapping_add(data),
         Change::Sub => old.wrapping_sub(data),
         Change::ReverseSub => data.wrapping_sub(old),
@@ -220,57 +165,15 @@ fn wide(change: Change, old: u64, data: u64, second: u64) -> u64 {
         Change::Or => old | data,
         Change::Xor => old ^ data,
         Change::MaskOr => (old & !data) | second,
-        Change::Inc => {
-            if old >= data {
-                0
-            } else {
-                old + 1
-            }
-        }
-        Change::Dec => {
-            if old == 0 || old > data {
-                data
-            } else {
-                old - 1
-            }
-        }
-        Change::Wrap => {
-            if old >= data {
-                old - data
-            } else {
-                old.wrapping_add(second)
-            }
-        }
+        Change::Inc => if old >= data { 0 } else { old + 1 },
+        Change::Dec => if old == 0 || old > data { data } else { old - 1 },
+        Change::Wrap => if old >= data { old - data } else { old.wrapping_add(second) },
         Change::AddFloat => (float(old) + float(data)).to_bits(),
-        Change::MinFloat => {
-            if less64(float(data), float(old)) {
-                data
-            } else {
-                old
-            }
-        }
-        Change::MaxFloat => {
-            if less64(float(old), float(data)) {
-                data
-            } else {
-                old
-            }
-        }
+        Change::MinFloat => if float(data) < float(old) { data } else { old },
+        Change::MaxFloat => if float(data) > float(old) { data } else { old },
         // These have no 64-bit form.
         Change::PackedAddF16 | Change::PackedAddBf16 => old,
     }
-}
-
-/// `a < b` where -0 is below +0 and a number is preferred to NaN.
-fn less(a: f32, b: f32) -> bool {
-    less64(a.into(), b.into())
-}
-
-fn less64(a: f64, b: f64) -> bool {
-    if a.is_nan() || b.is_nan() {
-        return false;
-    }
-    a < b || (a == b && a.is_sign_negative() && b.is_sign_positive())
 }
 
 fn halves(a: u32, b: u32, add: impl Fn(u16, u16) -> u16) -> u32 {
@@ -325,7 +228,7 @@ pub(super) unsafe fn run(
                     (operand, second)
                 };
                 // SAFETY: `locate` vouches for the bytes.
-                unsafe { change(host, atomic, operand, second, true) }
+                unsafe { change(host, atomic, operand, second, space == Space::Global || !wave.mode.denorm_in_f32()) }
             }
         };
         if returns {
@@ -340,7 +243,7 @@ pub(super) unsafe fn run(
 ///
 /// # Safety
 /// `host` is good for the atomic's bytes.
-pub(super) unsafe fn change(host: *mut u8, atomic: Atomic, data: u64, second: u64, flush: bool) -> u64 {
+pub(in crate::exec) unsafe fn change(host: *mut u8, atomic: Atomic, data: u64, second: u64, flush: bool) -> u64 {
     // SAFETY: the caller's.
     unsafe {
         if atomic.wide {
@@ -410,7 +313,8 @@ mod tests {
     fn floats() {
         let f = f32::to_bits;
         assert_eq!(apply(Change::AddFloat, f(1.5), f(2.25)), f(3.75));
-        assert_eq!(apply(Change::MaxFloat, f(-0.0), f(0.0)), f(0.0));
+        assert_eq!(apply(Change::MaxFloat, f(-0.0), f(0.0)), f(-0.0));
+        assert_eq!(apply(Change::MaxFloat, f(-1.0), f(0.0)), f(0.0));
         assert_eq!(apply(Change::MinFloat, f(f32::NAN), f(1.0)), f(f32::NAN));
         let flushed = Atomic { change: Change::AddFloat, wide: false }.apply(1, 1, 0, true);
         assert_eq!(flushed, 0);

@@ -6,7 +6,7 @@ use super::kind::{Extend, Kind, kind};
 use super::lanes::{self, Space};
 use super::{leveled, number, pick, registers, scalar, scalar32, step, vector};
 use crate::exec::{Compiler, Env, Flow, Handler, Src, Step, Unsupported, Wave};
-use crate::fault::Access;
+use crate::fault::{Access, FaultKind};
 use crate::isa::{Inst, Op};
 
 // `aux`: 0 bytes of a lane (or components), 1 the extension or half, 2 whether data is 16 bits a component, 4 returns.
@@ -50,8 +50,14 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
             }
             step
         }
-        (_, Some(components)) if !inst.mods.lds => {
-            let mut step = step(inst, if components.store { format_store } else { format_load });
+        (_, Some(components)) => {
+            let run = match (components.store, inst.mods.lds) {
+                (false, true) if components.count == 1 => format_to_lds,
+                (_, true) => return Err(Unsupported::NoHandler),
+                (true, _) => format_store as Handler,
+                (false, _) => format_load,
+            };
+            let mut step = step(inst, run);
             step.aux[BYTES] = components.count;
             step.aux[HALF] = components.half as u8;
             let registers = if components.half == format::Half::None {
@@ -61,7 +67,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
             };
             if components.store {
                 step.src[1] = vector(c, inst.src[1], registers)?;
-            } else {
+            } else if !inst.mods.lds {
                 step.dst[0] = number(c, inst.dst[0], registers)?;
             }
             step
@@ -123,6 +129,10 @@ struct Lanes {
     at: [u64; 64],
     inside: u64,
     resource: Resource,
+    /// What offsets are relative to: the resource's base and the scalar offset, which the range check leaves out.
+    base: u64,
+    /// The range check is in bytes, each dword by itself.
+    raw: bool,
 }
 
 /// Addresses of `bytes` for each lane. Dword accesses of several dwords are checked dword by dword by the callers.
@@ -132,7 +142,7 @@ struct Lanes {
 #[inline(always)]
 unsafe fn addresses(step: &Step, wave: &mut Wave, bytes: u64) -> Lanes {
     let Src::Scalar(code) = step.src[2] else {
-        return Lanes { at: [0; 64], inside: 0, resource: Resource::read([0; 4]) };
+        return Lanes { at: [0; 64], inside: 0, resource: Resource::read([0; 4]), base: 0, raw: false };
     };
     let words = std::array::from_fn(|word| wave.s32(code + word as u8));
     let resource = Resource::read(words);
@@ -152,37 +162,37 @@ unsafe fn addresses(step: &Step, wave: &mut Wave, bytes: u64) -> Lanes {
         (Src::Vgpr(first), false, true) => unsafe { (&zero, &(*registers(wave, first)).0) },
         _ => (&zero, &zero),
     };
-    let raw = resource.stride == 0 || !(mods.idxen || resource.swizzle || resource.add_thread);
+    let raw = (resource.stride == 0 || !mods.idxen) && !resource.swizzle && !resource.add_thread;
+    let base = resource.base.wrapping_add(scalar_offset);
     let mut at = [0; 64];
     let mut inside = 0_u64;
-    if raw && !resource.swizzle && !resource.add_thread {
-        // Linear without an index: what compilers emit.
-        let base = resource.base.wrapping_add(scalar_offset);
+    if raw {
+        // Linear and without an index that counts: what compilers emit.
         for lane in 0..64 {
             let offset = immediate + u64::from(offset[lane]);
             at[lane] = base.wrapping_add(offset);
             inside |= u64::from(offset + bytes <= resource.records) << lane;
         }
-        return Lanes { at, inside, resource };
+        return Lanes { at, inside, resource, base, raw };
     }
     for lane in 0..64 {
         let index = u64::from(index[lane]) + if resource.add_thread { lane as u64 } else { 0 };
         let offset = immediate + u64::from(offset[lane]);
-        let within = if raw {
-            offset + bytes <= resource.records
-        } else if resource.stride != 0 && !resource.swizzle {
+        let linear = if resource.swizzle {
+            swizzled(&resource, index, offset)
+        } else {
+            resource.stride * index + offset
+        };
+        let within = if mods.idxen && resource.stride != 0 {
             index < resource.records
         } else {
-            // Scratch resources say their whole size in bytes.
-            swizzled(&resource, index, offset) + bytes <= resource.records.max(1)
-                || resource.records == u64::from(u32::MAX)
+            // Scratch resources say their whole size in bytes; all ones are no limit.
+            linear + bytes <= resource.records || resource.records == u64::from(u32::MAX)
         };
-        let linear =
-            if resource.swizzle { swizzled(&resource, index, offset) } else { resource.stride * index + offset };
-        at[lane] = resource.base.wrapping_add(scalar_offset).wrapping_add(linear);
+        at[lane] = base.wrapping_add(linear);
         inside |= u64::from(within) << lane;
     }
-    Lanes { at, inside, resource }
+    Lanes { at, inside, resource, base, raw }
 }
 
 /// Byte offset in a swizzled buffer of 4-byte elements.
@@ -221,39 +231,41 @@ unsafe fn loads_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
             return Flow::Next;
         }
     }
-    let records = lanes.resource.records;
     let outcome = lanes::for_lanes(exec, |lane| {
         // SAFETY: as above.
         let to = unsafe { registers(wave, step.dst[0]) };
         if bytes < 4 {
             let inside = lanes.inside >> lane & 1 == 1;
-            let word =
-                if inside { lanes::read(env, wave, lane, (Space::Global, lanes.at[lane]), bytes)?[0] } else { 0 };
+            let word = if inside { lanes::read(env, wave, lane, (Space::Global, lanes.at[lane]), bytes)?[0] } else { 0 };
             // SAFETY: as above.
             unsafe { (*to).0[lane] = extend.apply(word) };
             return Ok(());
         }
         for k in 0..u64::from(bytes / 4) {
-            let inside = lanes.inside >> lane & 1 == 1 || dword_inside(&lanes, step, lane, k, records);
-            let at = dword_address(&lanes, lane, k);
-            let word = if inside { lanes::read(env, wave, lane, (Space::Global, at), 4)?[0] } else { 0 };
+            let word = dword(env, wave, &lanes, lane, k)?;
             // SAFETY: as above.
             unsafe { (*to.add(k as usize)).0[lane] = word };
         }
         Ok(())
     });
-    env.traffic.vmem(Access::Read, exec & lanes.inside, &lanes.at, bytes);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Read, exec & lanes.inside, &lanes.at, bytes);
+    }
     lanes::finish(env, outcome)
 }
 
-/// A raw buffer checks each dword by itself: whether dword `k` of a lane that is not wholly inside is.
-fn dword_inside(lanes: &Lanes, step: &Step, lane: usize, k: u64, records: u64) -> bool {
-    let raw = !step.inst.mods.idxen && !lanes.resource.swizzle && !lanes.resource.add_thread;
-    let base = lanes.resource.base;
-    // The scalar offset is not part of the check; with one, partial lanes count as outside.
-    let offset = lanes.at[lane].wrapping_sub(base);
-    let scalar = matches!(step.src[3], Src::Const(0) | Src::None);
-    raw && scalar && offset.checked_add(k * 4 + 4).is_some_and(|end| end <= records)
+/// A raw buffer checks each dword by itself: whether dword `k` of a lane is inside.
+fn dword_inside(lanes: &Lanes, lane: usize, k: u64) -> bool {
+    let offset = lanes.at[lane].wrapping_sub(lanes.base);
+    lanes.inside >> lane & 1 == 1 || lanes.raw && offset + k * 4 + 4 <= lanes.resource.records
+}
+
+/// Dword `k` of a lane, 0 outside the resource.
+fn dword(env: &mut Env<'_>, wave: &Wave, lanes: &Lanes, lane: usize, k: u64) -> Result<u32, FaultKind> {
+    if !dword_inside(lanes, lane, k) {
+        return Ok(0);
+    }
+    lanes::read(env, wave, lane, (Space::Global, dword_address(lanes, lane, k)), 4).map(|words| words[0])
 }
 
 #[inline(always)]
@@ -280,7 +292,6 @@ unsafe fn stores_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
             return Flow::Next;
         }
     }
-    let records = lanes.resource.records;
     let outcome = lanes::for_lanes(exec, |lane| {
         // SAFETY: as above.
         let from = unsafe { registers(wave, data) };
@@ -296,7 +307,7 @@ unsafe fn stores_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
             };
         }
         for k in 0..u64::from(bytes / 4) {
-            if whole || dword_inside(&lanes, step, lane, k, records) {
+            if dword_inside(&lanes, lane, k) {
                 // SAFETY: as above.
                 let word = unsafe { (*from.add(k as usize)).0[lane] };
                 let at = dword_address(&lanes, lane, k);
@@ -305,7 +316,9 @@ unsafe fn stores_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         }
         Ok(())
     });
-    env.traffic.vmem(Access::Write, exec & lanes.inside, &lanes.at, bytes);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Write, exec & lanes.inside, &lanes.at, bytes);
+    }
     lanes::finish(env, outcome)
 }
 
@@ -314,11 +327,24 @@ unsafe fn to_lds_handler(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flo
     // SAFETY: registers were checked when the step was made.
     let lanes = unsafe { addresses(step, wave, u64::from(bytes)) };
     let base = (wave.m0() & 0x3fffc).wrapping_add(step.imm as u32 & 0xfff);
-    let outcome = to_lds(env, wave, exec, base, bytes, extend, |lane| {
-        (lanes.inside >> lane & 1 == 1).then(|| (Space::Global, lanes.at[lane]))
+    let flow = to_lds(env, wave, exec, base, bytes, |env, lane| {
+        let mut words = [0; 4];
+        if bytes < 4 {
+            if lanes.inside >> lane & 1 == 1 {
+                let raw = lanes::read(env, wave, lane, (Space::Global, lanes.at[lane]), bytes)?;
+                words[0] = extend.apply(raw[0]);
+            }
+            return Ok(words);
+        }
+        for (k, word) in words.iter_mut().enumerate().take(bytes as usize / 4) {
+            *word = dword(env, wave, &lanes, lane, k as u64)?;
+        }
+        Ok(words)
     });
-    env.traffic.vmem(Access::Read, exec & lanes.inside, &lanes.at, bytes);
-    lanes::finish(env, outcome)
+    if flow == Flow::Next {
+        env.traffic.vmem(Access::Read, exec & lanes.inside, &lanes.at, bytes);
+    }
+    flow
 }
 
 unsafe fn atomics(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
@@ -328,7 +354,9 @@ unsafe fn atomics(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let place = |lane: usize| (lanes.inside >> lane & 1 == 1).then(|| (Space::Global, lanes.at[lane]));
     // SAFETY: as above.
     let outcome = unsafe { super::atomic::run(step, wave, env, exec, place) };
-    env.traffic.vmem(Access::Atomic, exec & lanes.inside, &lanes.at, bytes);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Atomic, exec & lanes.inside, &lanes.at, bytes);
+    }
     lanes::finish(env, outcome)
 }
 
@@ -342,38 +370,84 @@ fn format_of(step: &Step, resource: &Resource) -> Format {
     }
 }
 
+/// Format, bytes of an element and lanes of a typed access. A resource without a format is unbound: no lane is inside.
+///
+/// # Safety
+/// The step's registers exist.
+unsafe fn typed(step: &Step, wave: &mut Wave) -> Result<(Format, u32, Lanes), FaultKind> {
+    // SAFETY: the caller's.
+    let mut lanes = unsafe { addresses(step, wave, 1) };
+    let format = format_of(step, &lanes.resource);
+    if format.data == 0 {
+        lanes.inside = 0;
+        return Ok((format, 4, lanes));
+    }
+    let size = format.bytes().ok_or_else(|| format.unknown())?;
+    // SAFETY: the caller's.
+    Ok((format, size, unsafe { addresses(step, wave, size.into()) }))
+}
+
+/// The components of a lane after the resource's selects; zeros outside.
+fn components(
+    step: &Step,
+    env: &mut Env<'_>,
+    wave: &Wave,
+    lane: usize,
+    (format, size, lanes): &(Format, u32, Lanes),
+) -> Result<[u32; 4], FaultKind> {
+    let mut values = [0_u32; 4];
+    if lanes.inside >> lane & 1 == 1 {
+        let raw = lanes::read(env, wave, lane, (Space::Global, lanes.at[lane]), *size)?;
+        let found = format.unpack(raw);
+        let selects = step.inst.enc != crate::isa::Encoding::Mtbuf;
+        for (index, value) in values.iter_mut().enumerate() {
+            let select = if selects { lanes.resource.select >> (index * 3) & 7 } else { 4 + index as u32 };
+            *value = match select {
+                1 => format.one(),
+                4..=7 => found[select as usize - 4],
+                _ => 0,
+            };
+        }
+    }
+    Ok(values)
+}
+
+/// The first component goes to LDS.
+unsafe fn format_to_lds(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    let exec = wave.exec();
+    // SAFETY: registers were checked when the step was made.
+    let access = match unsafe { typed(step, wave) } {
+        Ok(access) => access,
+        Err(kind) => return env.raise(kind, None),
+    };
+    let base = (wave.m0() & 0x3fffc).wrapping_add(step.imm as u32 & 0xfff);
+    let flow = to_lds(env, wave, exec, base, 4, |env, lane| components(step, env, wave, lane, &access));
+    if flow == Flow::Next {
+        env.traffic.vmem(Access::Read, exec & access.2.inside, &access.2.at, access.1);
+    }
+    flow
+}
+
 unsafe fn format_load(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let (exec, count, half) = (wave.exec(), usize::from(step.aux[BYTES]), step.aux[HALF]);
     // SAFETY: registers were checked when the step was made.
-    let probe = unsafe { addresses(step, wave, 1) };
-    let format = format_of(step, &probe.resource);
-    let Some(size) = format.bytes() else { return env.raise(format.unknown(), None) };
-    // SAFETY: as above.
-    let lanes = unsafe { addresses(step, wave, size.into()) };
-    let typed = step.inst.enc == crate::isa::Encoding::Mtbuf;
+    let access = match unsafe { typed(step, wave) } {
+        Ok(access) => access,
+        Err(kind) => return env.raise(kind, None),
+    };
     let outcome = lanes::for_lanes(exec, |lane| {
-        let mut values = [0_u32; 4];
-        if lanes.inside >> lane & 1 == 1 {
-            let raw = lanes::read(env, wave, lane, (Space::Global, lanes.at[lane]), size)?;
-            let components = format.unpack(raw);
-            for (index, value) in values.iter_mut().enumerate() {
-                let select = if typed { 4 + index as u32 } else { lanes.resource.select >> (index * 3) & 7 };
-                *value = match select {
-                    1 => format.one(),
-                    4..=7 => components[select as usize - 4],
-                    _ => 0,
-                };
-            }
-        }
+        let values = components(step, env, wave, lane, &access)?;
         // SAFETY: as above.
         let to = unsafe { registers(wave, step.dst[0]) };
         for (index, value) in values.iter().enumerate().take(count) {
             // SAFETY: as above.
-            unsafe { format::place(to, lane, index, *value, format, half) };
+            unsafe { format::place(to, lane, index, *value, access.0, half) };
         }
         Ok(())
     });
-    env.traffic.vmem(Access::Read, exec & lanes.inside, &lanes.at, size);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Read, exec & access.2.inside, &access.2.at, access.1);
+    }
     lanes::finish(env, outcome)
 }
 
@@ -381,11 +455,10 @@ unsafe fn format_store(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow 
     let (exec, count, half) = (wave.exec(), usize::from(step.aux[BYTES]), step.aux[HALF]);
     let Src::Vgpr(data) = step.src[1] else { return Flow::Next };
     // SAFETY: registers were checked when the step was made.
-    let probe = unsafe { addresses(step, wave, 1) };
-    let format = format_of(step, &probe.resource);
-    let Some(size) = format.bytes() else { return env.raise(format.unknown(), None) };
-    // SAFETY: as above.
-    let lanes = unsafe { addresses(step, wave, size.into()) };
+    let (format, size, lanes) = match unsafe { typed(step, wave) } {
+        Ok(access) => access,
+        Err(kind) => return env.raise(kind, None),
+    };
     let outcome = lanes::for_lanes(exec & lanes.inside, |lane| {
         // SAFETY: as above.
         let from = unsafe { registers(wave, data) };
@@ -396,6 +469,8 @@ unsafe fn format_store(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow 
         }
         lanes::write(env, wave, lane, (Space::Global, lanes.at[lane]), &format.pack(values), size)
     });
-    env.traffic.vmem(Access::Write, exec & lanes.inside, &lanes.at, size);
+    if outcome.is_ok() {
+        env.traffic.vmem(Access::Write, exec & lanes.inside, &lanes.at, size);
+    }
     lanes::finish(env, outcome)
 }

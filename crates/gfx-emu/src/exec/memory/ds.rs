@@ -30,6 +30,7 @@ enum Kind {
     ReadThread,
     WriteThread,
     Append,
+    ConditionalSwap,
     Nothing,
 }
 
@@ -81,6 +82,7 @@ fn kind(op: Op) -> Option<Kind> {
         Op::DsWriteAddtidB32 => Some(Kind::WriteThread),
         Op::DsAppend => Some(Kind::Append),
         Op::DsConsume => Some(Kind::Append),
+        Op::DsCondxchg32RtnB64 => Some(Kind::ConditionalSwap),
         Op::DsAddU32 => narrow(C::Add),
         Op::DsSubU32 => narrow(C::Sub),
         Op::DsRsubU32 => narrow(C::ReverseSub),
@@ -201,6 +203,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
         Kind::ReadThread => read_thread,
         Kind::WriteThread => write_thread,
         Kind::Append => append,
+        Kind::ConditionalSwap => conditional_swap,
     };
     let mut step = step(inst, run);
     let mut operands = |dst: u16, data0: u16, data1: u16| -> Result<(), Unsupported> {
@@ -228,6 +231,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
             let second = has_second(change);
             operands(if returns { width } else { 0 }, width, if second { width } else { 0 })?;
         }
+        Kind::ConditionalSwap => operands(2, 2, 0)?,
         Kind::ReadThread | Kind::Append => operands(1, 0, 0)?,
         Kind::WriteThread => operands(0, 1, 0)?,
     }
@@ -375,9 +379,8 @@ unsafe fn read_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &m
             return Flow::Fault;
         }
         gather::<N>(env.lds.as_ptr(), exec, &at, registers(wave, step.dst[0]));
-        env.traffic.lds(LdsOp::Read, exec, &at, bytes);
+        env.lds_done(wave.id, LdsOp::Read, exec, &at, bytes)
     }
-    Flow::Next
 }
 
 #[inline(always)]
@@ -394,9 +397,8 @@ unsafe fn write_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &
             return Flow::Fault;
         }
         scatter::<N>(env.lds.as_mut_ptr(), exec, &at, registers(wave, data));
-        env.traffic.lds(LdsOp::Write, exec, &at, bytes);
+        env.lds_done(wave.id, LdsOp::Write, exec, &at, bytes)
     }
-    Flow::Next
 }
 
 /// Byte offsets of the two addresses.
@@ -419,7 +421,9 @@ unsafe fn read2_body<const N: usize>(step: &Step, wave: &mut Wave, env: &mut Env
             }
             let to = registers(wave, step.dst[0]).add(half * N);
             gather::<N>(env.lds.as_ptr(), exec, at, to);
-            env.traffic.lds(LdsOp::Read, exec, at, bytes);
+            if env.lds_done(wave.id, LdsOp::Read, exec, at, bytes) != Flow::Next {
+                return Flow::Fault;
+            }
         }
     }
     Flow::Next
@@ -437,7 +441,9 @@ unsafe fn write2_body<const N: usize>(step: &Step, wave: &mut Wave, env: &mut En
                 return outside(env, Access::Write, exec, &at, bytes);
             }
             scatter::<N>(env.lds.as_mut_ptr(), exec, &at, registers(wave, data));
-            env.traffic.lds(LdsOp::Write, exec, &at, bytes);
+            if env.lds_done(wave.id, LdsOp::Write, exec, &at, bytes) != Flow::Next {
+                return Flow::Fault;
+            }
         }
     }
     Flow::Next
@@ -453,8 +459,10 @@ unsafe fn read_part(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         unsafe { (*registers(wave, step.dst[0])).0[lane] = extend.apply(words[0]) };
         Ok(())
     });
-    env.traffic.lds(LdsOp::Read, exec, &at, bytes);
-    lanes::finish(env, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, LdsOp::Read, exec, &at, bytes)
 }
 
 unsafe fn write_part(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
@@ -468,8 +476,10 @@ unsafe fn write_part(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let words = [if high { word >> 16 } else { word }, 0, 0, 0];
         lanes::write(env, wave, lane, (Space::Lds, at[lane].into()), &words, bytes)
     });
-    env.traffic.lds(LdsOp::Write, exec, &at, bytes);
-    lanes::finish(env, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, LdsOp::Write, exec, &at, bytes)
 }
 
 /// The pointer of a lane's atomic, aligned to its size.
@@ -503,8 +513,10 @@ unsafe fn atomics(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         }
         Ok(())
     });
-    env.traffic.lds(LdsOp::Atomic, exec, &at, bytes);
-    lanes::finish(env, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, LdsOp::Atomic, exec, &at, bytes)
 }
 
 unsafe fn swap2(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
@@ -529,10 +541,42 @@ unsafe fn swap2(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         }
         Ok(())
     });
-    for at in &both {
-        env.traffic.lds(LdsOp::Atomic, exec, at, bytes);
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
     }
-    lanes::finish(env, outcome)
+    for at in &both {
+        if env.lds_done(wave.id, LdsOp::Atomic, exec, at, bytes) != Flow::Next {
+            return Flow::Fault;
+        }
+    }
+    Flow::Next
+}
+
+/// `ds_condxchg32_rtn_b64`: of two neighbouring dwords, each whose data has bit 31 set gets the other 31 bits; both old
+/// values are returned. The address is cut to 8 bytes and to 64 KiB.
+unsafe fn conditional_swap(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    let exec = wave.exec();
+    // SAFETY: registers were checked when the step was made.
+    let at = unsafe { addresses(step, wave, step.imm as u32) }.map(|address| address & 0xfff8);
+    let outcome = lanes::for_lanes(exec, |lane| {
+        let host = lanes::locate(env, Space::Lds, Access::Atomic, at[lane].into(), 8)?;
+        // SAFETY: as above; `locate` vouches for the bytes.
+        unsafe {
+            let data = atomic::operand(wave, step.src[1], true, lane);
+            let old = host.cast::<u64>().read_unaligned();
+            let pick = |shift: u32| {
+                let (data, old) = ((data >> shift) as u32, (old >> shift) as u32);
+                u64::from(if data >> 31 == 1 { data & 0x7fff_ffff } else { old }) << shift
+            };
+            host.cast::<u64>().write_unaligned(pick(0) | pick(32));
+            atomic::put(wave, step.dst[0], true, lane, old);
+        }
+        Ok(())
+    });
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, LdsOp::Atomic, exec, &at, 8)
 }
 
 /// Addresses of the forms that use the lane: offset + M0[15:0] + lane * 4.
@@ -548,8 +592,7 @@ unsafe fn read_thread(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     }
     // SAFETY: `all_inside` vouches for the bytes, the step's maker for the register.
     unsafe { gather::<1>(env.lds.as_ptr(), exec, &at, registers(wave, step.dst[0])) };
-    env.traffic.lds(LdsOp::Read, exec, &at, 4);
-    Flow::Next
+    env.lds_done(wave.id, LdsOp::Read, exec, &at, 4)
 }
 
 unsafe fn write_thread(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
@@ -560,15 +603,14 @@ unsafe fn write_thread(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow 
     }
     // SAFETY: `all_inside` vouches for the bytes, the step's maker for the register.
     unsafe { scatter::<1>(env.lds.as_mut_ptr(), exec, &at, registers(wave, data)) };
-    env.traffic.lds(LdsOp::Write, exec, &at, 4);
-    Flow::Next
+    env.lds_done(wave.id, LdsOp::Write, exec, &at, 4)
 }
 
-/// `ds_append` adds the number of active lanes to the counter at M0[31:16] + offset, `ds_consume` takes it away; all lanes
-/// get the old value.
+/// `ds_append` adds the number of active lanes to the counter at M0[15:0] + offset, `ds_consume` takes it away; all lanes
+/// get the old value. The base is where LLVM puts the pointer for LDS; the upper half of M0 is that of GDS.
 unsafe fn append(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let exec = wave.exec();
-    let address = (wave.m0() >> 16).wrapping_add(step.imm as u32);
+    let address = (wave.m0() & 0xffff).wrapping_add(step.imm as u32);
     let change = if step.op == Op::DsAppend { Change::Add } else { Change::Sub };
     match atomic_place(env, address, 4) {
         Err(kind) => env.raise(kind, None),
@@ -581,8 +623,7 @@ unsafe fn append(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
                     atomic::put(wave, step.dst[0], false, lane, old);
                 }
             }
-            env.traffic.lds(LdsOp::Atomic, u64::from(exec != 0), &[address; 64], 4);
-            Flow::Next
+            env.lds_done(wave.id, LdsOp::Atomic, u64::from(exec != 0), &[address; 64], 4)
         }
     }
 }

@@ -155,9 +155,8 @@ unsafe fn transpose<const BITS: usize, const ROWS: usize>(step: &Step, wave: &mu
         raw[lane] = lanes::read(env, wave, lane, (Space::Lds, at[lane].into()), bytes)?;
         Ok(())
     });
-    env.traffic.lds(LdsOp::Read, exec, &at, bytes);
-    if outcome.is_err() {
-        return lanes::finish(env, outcome);
+    if outcome.is_err() || env.lds_done(wave.id, LdsOp::Read, exec, &at, bytes) != Flow::Next {
+        return if outcome.is_err() { lanes::finish(env, outcome) } else { Flow::Fault };
     }
     let item = |words: &[u32; 4], index: usize| -> u32 {
         let bit = index * BITS;

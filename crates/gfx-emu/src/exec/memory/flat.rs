@@ -4,7 +4,7 @@ use super::kind::{Extend, Kind, kind};
 use super::lanes::{self, Space};
 use super::{leveled, number, pick, registers, scalar, step, vector};
 use crate::exec::{Compiler, Env, Flow, Src, Step, Unsupported, Wave};
-use crate::fault::Access;
+use crate::fault::{Access, FaultKind};
 use crate::isa::{Encoding, Inst, Operand};
 
 // `aux` of these steps: 0 the address form, 1 bytes a lane, 2 the extension, 3 the segment, 4 whether an atomic returns.
@@ -163,9 +163,9 @@ fn whole(step: &Step, env: &mut Env<'_>, access: Access, exec: u64, at: &[u64; 6
     lanes::locate(env, Space::Global, access, at[0], bytes * 64).ok()
 }
 
-/// Counts an instruction that went lane by lane.
+/// Counts an instruction that went lane by lane; a fault when its lanes in LDS race.
 #[inline(always)]
-fn count(step: &Step, wave: &Wave, env: &mut Env<'_>, access: Access, exec: u64, at: &[u64; 64]) {
+fn count(step: &Step, wave: &Wave, env: &mut Env<'_>, access: Access, exec: u64, at: &[u64; 64]) -> Flow {
     let bytes = u32::from(step.aux[BYTES]);
     match step.aux[SEGMENT] {
         GLOBAL => env.traffic.vmem(access, exec, at, bytes),
@@ -187,10 +187,11 @@ fn count(step: &Step, wave: &Wave, env: &mut Env<'_>, access: Access, exec: u64,
                 count_scratch(wave, env, access, scratch, &private, bytes);
             }
             if lds != 0 {
-                env.traffic.lds(lds_op(access), lds, &local, bytes);
+                return env.lds_done(wave.id, lds_op(access), lds, &local, bytes);
             }
         }
     }
+    Flow::Next
 }
 
 fn lds_op(access: Access) -> crate::traffic::LdsOp {
@@ -205,7 +206,8 @@ fn lds_op(access: Access) -> crate::traffic::LdsOp {
 fn count_scratch(wave: &Wave, env: &mut Env<'_>, access: Access, exec: u64, at: &[u64; 64], bytes: u32) {
     for dword in 0..u64::from(bytes.div_ceil(4)) {
         let real = std::array::from_fn(|lane| {
-            let offset = at[lane] + dword * 4;
+            // Lanes that are off may hold anything.
+            let offset = (at[lane] & 0xffff_ffff) + dword * 4;
             wave.scratch_base.wrapping_add((offset / 4 * 64 + lane as u64) * 4 + offset % 4)
         });
         env.traffic.vmem(access, exec, &real, bytes.min(4));
@@ -238,8 +240,10 @@ unsafe fn load_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &m
         }
         Ok(())
     });
-    count(step, wave, env, Access::Read, exec, &at);
-    lanes::finish(env, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Read, exec, &at)
 }
 
 #[inline(always)]
@@ -254,8 +258,10 @@ unsafe fn load_part_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flo
         unsafe { (*registers(wave, step.dst[0])).0[lane] = extend.apply(words[0]) };
         Ok(())
     });
-    count(step, wave, env, Access::Read, exec, &at);
-    lanes::finish(env, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Read, exec, &at)
 }
 
 #[inline(always)]
@@ -285,8 +291,10 @@ unsafe fn store_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &
         }
         lanes::write(env, wave, lane, place(step, at[lane]), &words, N as u32 * 4)
     });
-    count(step, wave, env, Access::Write, exec, &at);
-    lanes::finish(env, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Write, exec, &at)
 }
 
 #[inline(always)]
@@ -302,8 +310,10 @@ unsafe fn store_part_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Fl
         let words = [if high { word >> 16 } else { word }, 0, 0, 0];
         lanes::write(env, wave, lane, place(step, at[lane]), &words, bytes)
     });
-    count(step, wave, env, Access::Write, exec, &at);
-    lanes::finish(env, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Write, exec, &at)
 }
 
 /// LDS address: M0[17:2] * 4 + the same immediate offset + lane * 4 (16 for the wide forms).
@@ -314,12 +324,14 @@ unsafe fn load_to_lds_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> F
     // SAFETY: registers were checked when the step was made.
     unsafe { addresses(step, wave, &mut at) };
     let base = (wave.m0() & 0x3fffc).wrapping_add(step.imm as u32);
-    let outcome = to_lds(env, wave, exec, base, bytes, extend, |lane| Some(place(step, at[lane])));
-    count(step, wave, env, Access::Read, exec, &at);
-    lanes::finish(env, outcome)
+    let flow = to_lds(env, wave, exec, base, bytes, |env, lane| {
+        let words = lanes::read(env, wave, lane, place(step, at[lane]), bytes)?;
+        Ok(if bytes < 4 { [extend.apply(words[0]), 0, 0, 0] } else { words })
+    });
+    if flow == Flow::Next { count(step, wave, env, Access::Read, exec, &at) } else { flow }
 }
 
-/// Loads each active lane's bytes into LDS; lanes that `place` gives nothing for load zero.
+/// Puts what `fetch` gives for each active lane into LDS: a dword each, or 12 or 16 bytes at every 16th.
 #[inline(always)]
 pub(super) fn to_lds(
     env: &mut Env<'_>,
@@ -327,21 +339,18 @@ pub(super) fn to_lds(
     exec: u64,
     base: u32,
     bytes: u32,
-    extend: Extend,
-    place: impl Fn(usize) -> Option<(Space, u64)>,
-) -> Result<(), (crate::fault::FaultKind, usize)> {
+    fetch: impl Fn(&mut Env<'_>, usize) -> Result<[u32; 4], FaultKind>,
+) -> Flow {
     let stride = if bytes > 4 { 16 } else { 4 };
     let local: [u32; 64] = std::array::from_fn(|lane| base.wrapping_add(lane as u32 * stride));
     let outcome = lanes::for_lanes(exec, |lane| {
-        let mut words = match place(lane) {
-            Some(place) => lanes::read(env, wave, lane, place, bytes)?,
-            None => [0; 4],
-        };
-        words[0] = if bytes < 4 { extend.apply(words[0]) } else { words[0] };
+        let words = fetch(env, lane)?;
         lanes::write(env, wave, lane, (Space::Lds, local[lane].into()), &words, bytes.max(4))
     });
-    env.traffic.lds(crate::traffic::LdsOp::Write, exec, &local, bytes.max(4));
-    outcome
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    env.lds_done(wave.id, crate::traffic::LdsOp::Write, exec, &local, bytes.max(4))
 }
 
 #[inline(always)]
@@ -352,6 +361,8 @@ unsafe fn atomics_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow 
     unsafe { addresses(step, wave, &mut at) };
     // SAFETY: as this handler's.
     let outcome = unsafe { super::atomic::run(step, wave, env, exec, |lane| Some(place(step, at[lane]))) };
-    count(step, wave, env, Access::Atomic, exec, &at);
-    lanes::finish(env, outcome)
+    if outcome.is_err() {
+        return lanes::finish(env, outcome);
+    }
+    count(step, wave, env, Access::Atomic, exec, &at)
 }

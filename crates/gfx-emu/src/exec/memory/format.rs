@@ -68,7 +68,7 @@ const SINT: u8 = 5;
 const FLOAT: u8 = 7;
 
 impl Format {
-    /// Bits of each component, x first from the lowest bit; empty for formats that these GPUs lack.
+    /// Bits of each component, x first from the lowest bit (the formats' names start at the highest); empty for formats that these GPUs lack.
     fn widths(self) -> &'static [u32] {
         match self.data {
             1 => &[8],
@@ -78,8 +78,8 @@ impl Format {
             5 => &[16, 16],
             6 => &[11, 11, 10],
             7 => &[10, 11, 11],
-            8 => &[10, 10, 10, 2],
-            9 => &[2, 10, 10, 10],
+            8 => &[2, 10, 10, 10],
+            9 => &[10, 10, 10, 2],
             10 => &[8, 8, 8, 8],
             11 => &[32, 32],
             12 => &[16, 16, 16, 16],

@@ -69,6 +69,15 @@ pub(super) fn read(
     let to = words.as_mut_ptr().cast::<u8>();
     if space == Space::Scratch {
         scratch_bounds(wave, Access::Read, address, bytes)?;
+        if address % 4 == 0 && bytes % 4 == 0 {
+            for (k, word) in words.iter_mut().enumerate().take(bytes as usize / 4) {
+                let at = scratch_address(wave, lane, address + k as u64 * 4);
+                let host = env.memory.resolve(&mut env.ranges, Access::Read, at, 4)?;
+                // SAFETY: `resolve` vouches for four bytes.
+                *word = unsafe { host.cast::<u32>().read_unaligned() };
+            }
+            return Ok(words);
+        }
         for byte in 0..u64::from(bytes) {
             let at = scratch_address(wave, lane, address + byte);
             let host = env.memory.resolve(&mut env.ranges, Access::Read, at, 1)?;
@@ -96,6 +105,15 @@ pub(super) fn write(
     let from = words.as_ptr().cast::<u8>();
     if space == Space::Scratch {
         scratch_bounds(wave, Access::Write, address, bytes)?;
+        if address % 4 == 0 && bytes % 4 == 0 {
+            for (k, word) in words.iter().enumerate().take(bytes as usize / 4) {
+                let at = scratch_address(wave, lane, address + k as u64 * 4);
+                let host = env.memory.resolve(&mut env.ranges, Access::Write, at, 4)?;
+                // SAFETY: `resolve` vouches for four bytes.
+                unsafe { host.cast::<u32>().write_unaligned(*word) };
+            }
+            return Ok(());
+        }
         for byte in 0..u64::from(bytes) {
             let at = scratch_address(wave, lane, address + byte);
             let host = env.memory.resolve(&mut env.ranges, Access::Write, at, 1)?;

@@ -12,6 +12,8 @@ mod format;
 mod kind;
 mod lanes;
 
+pub(super) use atomic::{Atomic, Change, change};
+
 use super::step::{Compiler, Handler, Src, Step, Unsupported};
 use super::wave::{Vreg, Wave};
 use crate::isa::{Encoding, Inst, Operand};

@@ -16,6 +16,13 @@ unsafe fn row<const N: usize>(from: *const Vreg, register: usize, lane: usize) -
     std::array::from_fn(|j| unsafe { (*from.add(register)).0[(lane + j) & 63] })
 }
 
+/// A result whose NaN is the plain quiet one: which payload and sign hardware hands on is not documented, and the host's
+/// depends on the order of operands.
+#[inline(always)]
+fn plain_nan(value: f32) -> u32 {
+    if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() }
+}
+
 fn flush(bits: u32) -> u32 {
     if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }
 }
@@ -48,13 +55,10 @@ pub(super) unsafe fn f32<const N: usize>(step: &Step, shape: &Shape, wave: &mut 
                 }
             }
         }
-        if clamp {
-            for word in c.iter_mut().flatten() {
-                let value = f32::from_bits(*word);
-                if value.is_infinite() {
-                    *word = f32::MAX.copysign(value).to_bits();
-                }
-            }
+        for word in c.iter_mut().take(shape.m).flatten() {
+            let value = f32::from_bits(*word);
+            let value = if clamp && value.is_infinite() { f32::MAX.copysign(value) } else { value };
+            *word = plain_nan(value);
         }
         // SAFETY: the caller's.
         unsafe { store_d::<N>(step, shape, wave, block, &c) };
@@ -107,7 +111,7 @@ pub(super) unsafe fn f64<const N: usize>(step: &Step, shape: &Shape, wave: &mut 
         for (i, words) in d.iter().enumerate().take(shape.m) {
             let (item, lane) = Tile::accumulator(shape, block, i);
             for (j, value) in words.iter().enumerate() {
-                let bits = value.to_bits();
+                let bits = if value.is_nan() { 0x7ff8 << 48 } else { value.to_bits() };
                 // SAFETY: as above.
                 unsafe {
                     (*to.add(2 * item)).0[(lane + j) & 63] = bits as u32;
@@ -216,7 +220,7 @@ pub(super) unsafe fn pairs<const N: usize>(step: &Step, shape: &Shape, wave: &mu
                     let sum = if group == 4 { result(low + result(product(k + 2) + product(k + 3))) } else { low };
                     total = result(total + sum);
                 }
-                words[j] = total.to_bits();
+                words[j] = plain_nan(total);
             }
         }
         // SAFETY: the caller's.

@@ -58,6 +58,8 @@ fn execute(arch: Arch, level: Level, inst: &Inst, wave: &mut Wave) {
         xcc: 0,
         cu: 0,
         clock: 0,
+        turn_began: 0,
+        races: None,
         fault: None::<(FaultKind, Option<u8>)>,
     };
     // SAFETY: the level is one of this host's, and all registers exist.

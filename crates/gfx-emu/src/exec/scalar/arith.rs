@@ -140,8 +140,8 @@ fn narrow(op: Op) -> Option<Handler> {
         SSubbU32(a, b, scc) => sub_borrow(a, b, scc);
         SMinI32(a, b, scc) => ((a as i32).min(b as i32) as u32, Some((a as i32) < b as i32));
         SMinU32(a, b, scc) => (a.min(b), Some(a < b));
-        SMaxI32(a, b, scc) => ((a as i32).max(b as i32) as u32, Some((a as i32) > b as i32));
-        SMaxU32(a, b, scc) => (a.max(b), Some(a > b));
+        SMaxI32(a, b, scc) => ((a as i32).max(b as i32) as u32, Some((a as i32) >= b as i32));
+        SMaxU32(a, b, scc) => (a.max(b), Some(a >= b));
         SCselectB32(a, b, scc) => (if scc { a } else { b }, None);
         SAndB32(a, b, scc) => flagged(a & b);
         SOrB32(a, b, scc) => flagged(a | b);

@@ -36,6 +36,11 @@ pub(super) fn handler(op: Op) -> Option<Handler> {
         SCbranchVccnz(wave) => wave.vcc() != 0;
         SCbranchExecz(wave) => wave.exec() == 0;
         SCbranchExecnz(wave) => wave.exec() != 0;
+        // The conditional-debug bits of STATUS are clear: no debugger sets them.
+        SCbranchCdbgsys(wave) => false;
+        SCbranchCdbguser(wave) => false;
+        SCbranchCdbgsysOrUser(wave) => false;
+        SCbranchCdbgsysAndUser(wave) => false;
     };
     branch.or(match op {
         Op::SNop
@@ -48,13 +53,17 @@ pub(super) fn handler(op: Op) -> Option<Handler> {
         | Op::STtracedata => Some(nothing as Handler),
         Op::SSleep | Op::SWakeup => Some(sleep),
         Op::SBarrier => Some(barrier),
-        Op::SEndpgm | Op::SEndpgmSaved => Some(end),
+        Op::SEndpgm | Op::SEndpgmSaved | Op::SEndpgmOrderedPsDone => Some(end),
+        Op::SSetkill => Some(setkill),
         Op::STrap => Some(trap),
-        Op::SSethalt => Some(halt),
+        Op::SSethalt | Op::SSendmsghalt => Some(halt),
         Op::SGetpcB64 => Some(getpc),
         Op::SSetpcB64 => Some(setpc),
         Op::SSwappcB64 => Some(swappc),
         Op::SCallB64 => Some(call),
+        Op::SCbranchIFork => Some(fork_immediate),
+        Op::SCbranchGFork => Some(fork_register),
+        Op::SCbranchJoin => Some(join),
         Op::SGetregB32 => Some(hwreg::get),
         Op::SSetregB32 => Some(hwreg::set),
         Op::SSetregImm32B32 => Some(hwreg::set),
@@ -83,15 +92,21 @@ unsafe fn end(_: &Step, _: &mut Wave, _: &mut Env<'_>) -> Flow {
     Flow::End
 }
 
+/// The KILL bit ends the wave.
+unsafe fn setkill(step: &Step, _: &mut Wave, _: &mut Env<'_>) -> Flow {
+    if step.imm & 1 == 1 { Flow::End } else { Flow::Next }
+}
+
 unsafe fn trap(step: &Step, _: &mut Wave, env: &mut Env<'_>) -> Flow {
     env.raise(FaultKind::Trap(step.imm as u16), None)
 }
 
+/// `s_sethalt 0` wakes nobody; the others stop the wave for good, since no host wakes it.
 unsafe fn halt(step: &Step, _: &mut Wave, env: &mut Env<'_>) -> Flow {
-    if step.imm & 1 == 0 {
+    if step.op == Op::SSethalt && step.imm & 1 == 0 {
         return Flow::Next;
     }
-    env.raise(FaultKind::Deadlock("the wave halted itself (s_sethalt)".to_owned()), None)
+    env.raise(FaultKind::Deadlock("the wave halted itself".to_owned()), None)
 }
 
 /// The device address of a program counter.
@@ -129,6 +144,59 @@ unsafe fn call(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     write64(step, wave, address(wave.pc, env));
     wave.pc = wave.pc.wrapping_add(step.imm as u32);
     Flow::Next
+}
+
+/// `MODE.CSP`: how many pairs of paths wait on the fork stack, four scalar registers each.
+const CSP_SHIFT: u32 = 29;
+
+/// Forks: lanes with a set bit of the mask go to `target`, the others go on. When both have lanes the path with more of
+/// them is pushed (target and mask), and the other runs first.
+fn fork(mask: u64, target: u64, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    let exec = wave.exec();
+    let (pass, fail) = (mask & exec, !mask & exec);
+    if pass == exec {
+        return jump(target, wave, env);
+    }
+    if fail == exec {
+        return Flow::Next;
+    }
+    let csp = wave.mode.0 >> CSP_SHIFT;
+    let slot = (csp * 4) as u8;
+    wave.mode = Mode((wave.mode.0 & !(7 << CSP_SHIFT)) | ((csp + 1) & 7) << CSP_SHIFT);
+    if fail.count_ones() < pass.count_ones() {
+        wave.set_s64(slot, pass);
+        wave.set_s64(slot + 2, target);
+        wave.set_exec(fail);
+        return Flow::Next;
+    }
+    wave.set_s64(slot, fail);
+    wave.set_s64(slot + 2, address(wave.pc, env));
+    wave.set_exec(pass);
+    jump(target, wave, env)
+}
+
+/// `s_cbranch_i_fork`: the target is relative.
+unsafe fn fork_immediate(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    let target = address(wave.pc.wrapping_add(step.imm as u32), env);
+    fork(read64(step, wave, 0), target, wave, env)
+}
+
+/// `s_cbranch_g_fork`: the target is an address.
+unsafe fn fork_register(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    fork(read64(step, wave, 0), read64(step, wave, 1), wave, env)
+}
+
+/// `s_cbranch_join`: goes on when the stack is as deep as the source says, else runs the path on its top.
+unsafe fn join(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    let csp = wave.mode.0 >> CSP_SHIFT;
+    if csp == read32(step, wave, 0) & 7 {
+        return Flow::Next;
+    }
+    let csp = csp.wrapping_sub(1) & 7;
+    wave.mode = Mode((wave.mode.0 & !(7 << CSP_SHIFT)) | csp << CSP_SHIFT);
+    let slot = (csp * 4) as u8;
+    wave.set_exec(wave.s64(slot));
+    jump(wave.s64(slot + 2), wave, env)
 }
 
 fn set_mode(wave: &mut Wave, bit: u32, on: bool) {

@@ -21,7 +21,7 @@ pub const APERTURE: u64 = 1 << 32;
 /// Makes a step of a scalar instruction; `None` for other encodings.
 pub(super) fn compile(c: &Compiler, inst: &Inst) -> Option<Result<Step, Unsupported>> {
     let run = match inst.enc {
-        Encoding::Sop2 => arith::handler(inst.op),
+        Encoding::Sop2 => arith::handler(inst.op).or_else(|| control::handler(inst.op)),
         Encoding::Sop1 => unary::handler(inst.op).or_else(|| control::handler(inst.op)),
         Encoding::Sopk => compare::immediate(inst.op).or_else(|| control::handler(inst.op)),
         Encoding::Sopc => compare::handler(inst.op).or_else(|| control::handler(inst.op)),

@@ -196,10 +196,10 @@ unsafe fn bitset64<const ON: bool>(step: &Step, wave: &mut Wave, _: &mut Env<'_>
     Flow::Next
 }
 
-/// Register number `code` moved by M0; beyond s101 it is s0.
-fn relative(code: u8, m0: u32, width: u32) -> u8 {
-    let number = u32::from(code).saturating_add(m0 & 0xff);
-    if number + width <= 102 { number as u8 } else { 0 }
+/// Register number `code` moved by M0; `None` beyond s101.
+fn relative(code: u8, m0: u32, width: u32) -> Option<u8> {
+    let number = u32::from(code).checked_add(m0)?;
+    (number <= 102 - width).then_some(number as u8)
 }
 
 unsafe fn movrels<const WIDE: bool>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
@@ -207,7 +207,8 @@ unsafe fn movrels<const WIDE: bool>(step: &Step, wave: &mut Wave, env: &mut Env<
         let kind = crate::fault::FaultKind::Unsupported("s_movrels with a constant".to_owned());
         return env.raise(kind, None);
     };
-    let from = relative(code, wave.m0(), 1 + u32::from(WIDE));
+    // A source out of range is s0.
+    let from = relative(code, wave.m0(), 1 + u32::from(WIDE)).unwrap_or(0);
     if WIDE {
         write64(step, wave, wave.s64(from));
     } else {
@@ -217,7 +218,8 @@ unsafe fn movrels<const WIDE: bool>(step: &Step, wave: &mut Wave, env: &mut Env<
 }
 
 unsafe fn movreld<const WIDE: bool>(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-    let to = relative(step.dst[0] as u8, wave.m0(), 1 + u32::from(WIDE));
+    // A destination out of range is not written.
+    let Some(to) = relative(step.dst[0] as u8, wave.m0(), 1 + u32::from(WIDE)) else { return Flow::Next };
     if WIDE {
         wave.set_s64(to, read64(step, wave, 0));
     } else {
