@@ -456,7 +456,7 @@ fn eight_bit_floats() {
                     if x.abs() > largest + step / 2.0 {
                         assert!(value(code).is_none_or(f64::is_infinite), "{name} {x:e}: {code:#x}");
                     } else if x.abs() < largest {
-                        let best = finite.iter().filter(|(c, _)| (c & 0x80 != 0) == (x < 0.0)).min_by(|p, q| {
+                        let best = finite.iter().filter(|(c, y)| (c & 0x80 != 0) == (x < 0.0) || (fnuz && *y == 0.0)).min_by(|p, q| {
                             let (d, e) = ((p.1 - x).abs(), (q.1 - x).abs());
                             d.total_cmp(&e).then((p.0 & 1).cmp(&(q.0 & 1)))
                         });

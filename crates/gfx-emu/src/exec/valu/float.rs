@@ -118,6 +118,9 @@ fn fixup32(q: u32, b: u32, a: u32) -> u32 {
     } else if exponent(a) - exponent(b) < -150 {
         // UNDERFLOW_F32: rounds to nothing.
         sign
+    } else if is_nan32(q) {
+        // The iteration overflowed; hardware tests published with tinygrad show infinity here, the documents nothing.
+        sign | infinity
     } else {
         sign | q & 0x7fff_ffff
     }
@@ -141,6 +144,8 @@ fn fixup64(q: u64, b: u64, a: u64) -> u64 {
         sign
     } else if exponent(a) - exponent(b) < -1075 {
         sign
+    } else if is_nan64(q) {
+        sign | infinity
     } else {
         sign | q & !top
     }
