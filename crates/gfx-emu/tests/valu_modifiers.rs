@@ -5,6 +5,7 @@ mod valu_common;
 
 use kbench_gfx_emu::exec::{Level, Vreg, Wave, compile};
 use kbench_gfx_emu::isa::{Arch, Dpp, Encoding, Operand, Sdwa};
+use std::cmp::Ordering::{Equal, Greater, Less};
 use valu_common::*;
 
 fn lane_numbers() -> Vreg {
@@ -168,7 +169,8 @@ fn carries() {
     before.set_s64(12, !0);
     for exec in [!0, random.next()] {
         before.set_exec(exec);
-        for (name, sign) in [("v_add_co_u32", 1i64), ("v_addc_co_u32", 1), ("v_sub_co_u32", -1), ("v_subb_co_u32", -1)] {
+        for (name, sign) in [("v_add_co_u32", 1i64), ("v_addc_co_u32", 1), ("v_sub_co_u32", -1), ("v_subb_co_u32", -1)]
+        {
             let carries = name.contains("addc") || name.contains("subb");
             let sources = if carries { vec![v(0), v(1), s(10)] } else { vec![v(0), v(1)] };
             let after = run(Arch::Gfx942, &inst(name, Encoding::Vop3b, [v(D), s(12)], &sources), &before);
@@ -233,8 +235,8 @@ fn compares() {
         ("ge_f32", |a, b| f32::from_bits(a) >= f32::from_bits(b)),
         ("o_f32", |a, b| !f32::from_bits(a).is_nan() && !f32::from_bits(b).is_nan()),
         ("u_f32", |a, b| f32::from_bits(a).is_nan() || f32::from_bits(b).is_nan()),
-        ("nge_f32", |a, b| !(f32::from_bits(a) >= f32::from_bits(b))),
-        ("nlt_f32", |a, b| !(f32::from_bits(a) < f32::from_bits(b))),
+        ("nge_f32", |a, b| !matches!(f32::from_bits(a).partial_cmp(&f32::from_bits(b)), Some(Greater | Equal))),
+        ("nlt_f32", |a, b| f32::from_bits(a).partial_cmp(&f32::from_bits(b)) != Some(Less)),
         ("neq_f32", |a, b| f32::from_bits(a) != f32::from_bits(b)),
         ("tru_f32", |_, _| true),
         ("lt_i32", |a, b| (a as i32) < b as i32),
@@ -259,7 +261,16 @@ fn compares() {
 fn classes() {
     // One number of each class, in the order of the mask's bits.
     let classes = [
-        0x7f80_0001, 0x7fc0_0000, 0xff80_0000, 0xbf80_0000, 0x8000_0001, 0x8000_0000, 0, 1, 0x3f80_0000, 0x7f80_0000u32,
+        0x7f80_0001,
+        0x7fc0_0000,
+        0xff80_0000,
+        0xbf80_0000,
+        0x8000_0001,
+        0x8000_0000,
+        0,
+        1,
+        0x3f80_0000,
+        0x7f80_0000u32,
     ];
     let mut before = wave(DEFAULT_MODE);
     before.vgpr[0] = Vreg(std::array::from_fn(|lane| classes[lane % 10]));
@@ -284,7 +295,8 @@ fn lanes_are_read_written_and_counted() {
     assert_eq!(scalar("v_readfirstlane_b32", &[v(1)], &before), 108);
     before.sgpr[7] = 64 + 33;
     assert_eq!(scalar("v_readlane_b32", &[v(1), s(7)], &before), 133);
-    let written = run(Arch::Gfx942, &vector("v_writelane_b32", Encoding::Vop3, &[s(7), Operand::Inline(128 + 2)]), &before);
+    let written =
+        run(Arch::Gfx942, &vector("v_writelane_b32", Encoding::Vop3, &[s(7), Operand::Inline(128 + 2)]), &before);
     assert_eq!(written.vgpr[usize::from(D)].0[2], 97);
     before.set_exec(0);
     assert_eq!(scalar("v_readfirstlane_b32", &[v(1)], &before), 100);
@@ -434,10 +446,14 @@ fn eight_bit_floats() {
                 let inputs: [u32; 64] = std::array::from_fn(|lane| {
                     if round < 8 {
                         // Codes and the middles between codes.
-                        let (a, b) = (finite[(round * 64 + lane) % finite.len()].1, finite[(round * 64 + lane + 1) % finite.len()].1);
+                        let (a, b) = (
+                            finite[(round * 64 + lane) % finite.len()].1,
+                            finite[(round * 64 + lane + 1) % finite.len()].1,
+                        );
                         (if round % 2 == 0 { a as f32 } else { ((a + b) / 2.0) as f32 }).to_bits()
                     } else {
-                        ((random.next() as f32 / u64::MAX as f32 * 2.0 - 1.0) * 2f32.powi(random.next() as i32 % 20)).to_bits()
+                        ((random.next() as f32 / u64::MAX as f32 * 2.0 - 1.0) * 2f32.powi(random.next() as i32 % 20))
+                            .to_bits()
                     }
                 });
                 let mut before = wave(DEFAULT_MODE);
@@ -456,10 +472,13 @@ fn eight_bit_floats() {
                     if x.abs() > largest + step / 2.0 {
                         assert!(value(code).is_none_or(f64::is_infinite), "{name} {x:e}: {code:#x}");
                     } else if x.abs() < largest {
-                        let best = finite.iter().filter(|(c, y)| (c & 0x80 != 0) == (x < 0.0) || (fnuz && *y == 0.0)).min_by(|p, q| {
-                            let (d, e) = ((p.1 - x).abs(), (q.1 - x).abs());
-                            d.total_cmp(&e).then((p.0 & 1).cmp(&(q.0 & 1)))
-                        });
+                        let best = finite
+                            .iter()
+                            .filter(|(c, y)| (c & 0x80 != 0) == (x < 0.0) || (fnuz && *y == 0.0))
+                            .min_by(|p, q| {
+                                let (d, e) = ((p.1 - x).abs(), (q.1 - x).abs());
+                                d.total_cmp(&e).then((p.0 & 1).cmp(&(q.0 & 1)))
+                            });
                         let wanted = if fnuz && value(best.unwrap().0) == Some(0.0) { 0 } else { best.unwrap().0 };
                         let same_zero = value(code) == Some(0.0) && best.unwrap().1 == 0.0;
                         assert!(code == wanted || same_zero, "{name} {x:e}: {code:#x}, not {wanted:#x}");
@@ -521,7 +540,7 @@ fn scaled_conversions() {
     assert_eq!(half.vgpr[usize::from(D)].0[1], 0x4a00);
     // Thirty-two f32 to fp6 and back through the interleaving form.
     let mut many = wave(DEFAULT_MODE);
-    let values = |n: usize| [0.0, 0.125, 0.5, 1.0, 1.75, 2.0, 4.5, 7.5][n % 8] * if n % 3 == 0 { -1.0f32 } else { 1.0 };
+    let values = |n: usize| [0.0, 0.125, 0.5, 1.0, 1.75, 2.0, 4.5, 7.5][n % 8] * if n.is_multiple_of(3) { -1.0f32 } else { 1.0 };
     for n in 0..16 {
         many.vgpr[n] = Vreg([values(2 * n).to_bits(); 64]);
         many.vgpr[16 + n] = Vreg([values(2 * n + 1).to_bits(); 64]);
@@ -569,7 +588,8 @@ fn argument_reduction_segments() {
     before.vgpr[2] = Vreg(std::array::from_fn(|lane| lane as u32 % 3));
     let after = run(Arch::Gfx942, &vector("v_trig_preop_f64", Encoding::Vop3, &[v(0), v(2)]), &before);
     let d = usize::from(D);
-    let part = |lane: usize| f64::from_bits(u64::from(after.vgpr[d].0[lane]) | u64::from(after.vgpr[d + 1].0[lane]) << 32);
+    let part =
+        |lane: usize| f64::from_bits(u64::from(after.vgpr[d].0[lane]) | u64::from(after.vgpr[d + 1].0[lane]) << 32);
     assert!(part(0) < std::f64::consts::FRAC_2_PI && part(0) + part(1) == std::f64::consts::FRAC_2_PI);
     assert!(part(2) < part(1) * 2f64.powi(-40));
 }

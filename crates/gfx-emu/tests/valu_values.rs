@@ -53,7 +53,13 @@ fn permute_reference(a: u32, b: u32, selects: u32) -> u32 {
     let data = (u64::from(a) << 32 | u64::from(b)).to_le_bytes();
     let pick = |select: u8| match select {
         0..=7 => data[usize::from(select)],
-        8..=11 => if data[usize::from(2 * (select - 8) + 1)] >= 128 { 255 } else { 0 },
+        8..=11 => {
+            if data[usize::from(2 * (select - 8) + 1)] >= 128 {
+                255
+            } else {
+                0
+            }
+        }
         12 => 0,
         _ => 255,
     };
@@ -167,8 +173,11 @@ fn halves_convert_exactly() {
         }
     }
     // Every half, its neighbours between halves, and the ties.
-    let singles: Vec<u32> =
-        wide.iter().filter(|x| **x & 0x7f80_0000 != 0x7f80_0000).flat_map(|&x| [x, x + 1, x + 0xfff, x + 0x1000, x + 0x1001]).collect();
+    let singles: Vec<u32> = wide
+        .iter()
+        .filter(|x| **x & 0x7f80_0000 != 0x7f80_0000)
+        .flat_map(|&x| [x, x + 1, x + 0xfff, x + 0x1000, x + 0x1001])
+        .collect();
     let narrow = unary("v_cvt_f16_f32", &singles);
     let toward_zero = lanes(
         Arch::Gfx942,
@@ -216,7 +225,8 @@ fn half_arithmetic_rounds_once() {
     ];
     for (name, count, reference) in cases {
         let sources = [&a[..], &b[..], &c[..]];
-        let got = lanes(Arch::Gfx942, DEFAULT_MODE, &vector(name, Encoding::Vop3, &registers(*count)), &sources[..*count]);
+        let got =
+            lanes(Arch::Gfx942, DEFAULT_MODE, &vector(name, Encoding::Vop3, &registers(*count)), &sources[..*count]);
         for lane in 0..a.len() {
             let exact = reference(f64_of(a[lane]), f64_of(b[lane]), f64_of(c[lane]));
             if exact.is_nan() {
@@ -236,7 +246,7 @@ mod host {
 
     macro_rules! operation {
         ($name:ident, $ty:ty, $instruction:literal) => {
-            pub fn $name(control: u32, a: $ty, b: $ty) -> $ty {
+            pub(super) fn $name(control: u32, a: $ty, b: $ty) -> $ty {
                 let mut saved = 0u32;
                 let mut r = a;
                 // SAFETY: MXCSR is put back before the block ends.
@@ -253,7 +263,7 @@ mod host {
     operation!(add64, f64, "addsd");
     operation!(mul64, f64, "mulsd");
 
-    pub fn fma32(control: u32, a: f32, b: f32, c: f32) -> f32 {
+    pub(super) fn fma32(control: u32, a: f32, b: f32, c: f32) -> f32 {
         let mut saved = 0u32;
         let mut r = c;
         // SAFETY: MXCSR is put back before the block ends; the caller checked for FMA.
@@ -264,7 +274,7 @@ mod host {
         r
     }
 
-    pub fn fma64(control: u32, a: f64, b: f64, c: f64) -> f64 {
+    pub(super) fn fma64(control: u32, a: f64, b: f64, c: f64) -> f64 {
         let mut saved = 0u32;
         let mut r = c;
         // SAFETY: as in `fma32`.
@@ -338,7 +348,7 @@ fn doubles(random: &mut Random, count: usize) -> Vec<u64> {
         .map(|_| match random.next() % 4 {
             0 => f64::from(f32::from_bits(random.interesting())).to_bits(),
             // Of like size, so that sums cancel.
-            1 => random.next() & 0x800f_ffff_ffff_ffff | 0x3fe0_0000_0000_0000 + ((random.next() % 4) << 52),
+            1 => random.next() & 0x800f_ffff_ffff_ffff | (0x3fe + random.next() % 4) << 52,
             2 => random.next() & 0x800f_ffff_ffff_ffff | (random.next() % 3) << 52,
             _ => random.next(),
         })
@@ -407,12 +417,16 @@ fn transcendentals_round_correctly() {
                 } else {
                     // The reference's own rounding may differ in the last place on a near-tie.
                     let apart = (result.to_bits() as i32).abs_diff(wanted.to_bits() as i32);
-                    assert!(apart <= u32::from(*name != "v_rcp_f32" && *name != "v_sqrt_f32"), "{name} {value:e}: {result:e}, {wanted:e}");
+                    assert!(
+                        apart <= u32::from(*name != "v_rcp_f32" && *name != "v_sqrt_f32"),
+                        "{name} {value:e}: {result:e}, {wanted:e}"
+                    );
                 }
             }
         }
     }
-    for (&x, (&s, &c)) in moderate.iter().zip(unary("v_sin_f32", &moderate).iter().zip(&unary("v_cos_f32", &moderate))) {
+    for (&x, (&s, &c)) in moderate.iter().zip(unary("v_sin_f32", &moderate).iter().zip(&unary("v_cos_f32", &moderate)))
+    {
         let value = f64::from(f32::from_bits(x));
         assert!((f64::from(f32::from_bits(s)) - (value.fract() * turns).sin()).abs() < 1e-7, "sin {value}");
         assert!((f64::from(f32::from_bits(c)) - (value.fract() * turns).cos()).abs() < 1e-7, "cos {value}");
@@ -466,7 +480,9 @@ fn minima_and_maxima() {
     assert_eq!(run2("v_max_f32", 0x8000_0000, 0), 0);
     let med = |a: f32, b: f32, c: f32| {
         let instruction = vector("v_med3_f32", Encoding::Vop3, &registers(3));
-        f32::from_bits(lanes(Arch::Gfx942, DEFAULT_MODE, &instruction, &[&[a.to_bits()], &[b.to_bits()], &[c.to_bits()]])[0])
+        f32::from_bits(
+            lanes(Arch::Gfx942, DEFAULT_MODE, &instruction, &[&[a.to_bits()], &[b.to_bits()], &[c.to_bits()]])[0],
+        )
     };
     assert_eq!(med(3.0, 1.0, 2.0), 2.0);
     assert_eq!(med(-1.0, 5.0, f32::INFINITY), 5.0);

@@ -26,9 +26,30 @@ impl Random {
     /// 32 bits that are often interesting as integers and as floats of any size.
     pub fn interesting(&mut self) -> u32 {
         const SPECIAL: [u32; 24] = [
-            0, 1, 2, 31, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xffff_ffff, 0x7f80_0000, 0xff80_0000, 0x7fc0_0001,
-            0x7f80_0001, 0x3f80_0000, 0xbf80_0000, 0x0080_0000, 0x007f_ffff, 0x7f7f_ffff, 0x3c00_0400, 0x7c00_7bff,
-            0x7e01_fc00, 0x7d01_8000, 0x03ff_8001, 0x0000_ffff, 0xffff_0000,
+            0,
+            1,
+            2,
+            31,
+            0x7fff_ffff,
+            0x8000_0000,
+            0x8000_0001,
+            0xffff_ffff,
+            0x7f80_0000,
+            0xff80_0000,
+            0x7fc0_0001,
+            0x7f80_0001,
+            0x3f80_0000,
+            0xbf80_0000,
+            0x0080_0000,
+            0x007f_ffff,
+            0x7f7f_ffff,
+            0x3c00_0400,
+            0x7c00_7bff,
+            0x7e01_fc00,
+            0x7d01_8000,
+            0x03ff_8001,
+            0x0000_ffff,
+            0xffff_0000,
         ];
         let r = self.next();
         match r % 4 {

@@ -9,9 +9,9 @@ use super::general::{Index, Kernel32, Kernel64, Kernels, evaluate, evaluate64};
 use super::lane::{DIVERTED, Lane32, Lane64, Ty, input, kernels32, kernels64};
 use super::simd::{BASE, V3, V4, test};
 use super::{mask_code, no_modifiers, step, uniform_sources};
+use crate::exec::Env;
 use crate::exec::step::{Compiler, Flow, Handler, Level, Step, Unsupported};
 use crate::exec::wave::{Vreg, Wave};
-use crate::exec::Env;
 use crate::isa::Inst;
 
 /// What is compared.
@@ -38,7 +38,13 @@ const AUX_EXEC: usize = 2;
 /// Relation bits of an ordered pair.
 #[inline(always)]
 fn relation(less: bool, equal: bool) -> u32 {
-    if less { 1 } else if equal { 2 } else { 4 }
+    if less {
+        1
+    } else if equal {
+        2
+    } else {
+        4
+    }
 }
 
 /// The bit of `v_cmp_class`'s mask that a number belongs to.
@@ -47,7 +53,15 @@ fn class(negative: bool, nan: bool, quiet: bool, infinite: bool, normal: bool, z
     if nan {
         return if quiet { 2 } else { 1 };
     }
-    let rank = if infinite { 0 } else if normal { 1 } else if zero { 3 } else { 2 };
+    let rank = if infinite {
+        0
+    } else if normal {
+        1
+    } else if zero {
+        3
+    } else {
+        2
+    };
     if negative { 4 << rank } else { 0x200 >> rank }
 }
 

@@ -4,9 +4,9 @@
 use super::general::{DESTINATION, Index, fetch, put, read, store};
 use super::lane::Ty;
 use super::{source, step};
+use crate::exec::Env;
 use crate::exec::step::{Compiler, Flow, Handler, Src, Step, Unsupported};
 use crate::exec::wave::{Vreg, Wave};
-use crate::exec::Env;
 use crate::isa::{Inst, Op, Operand};
 
 /// `Step::aux`: the truth table of `v_bitop3`.

@@ -5,9 +5,9 @@ use super::fp::*;
 use super::general::{Index, fetch, fetch64, store, store64};
 use super::lane::Ty;
 use super::{mask_code, step};
+use crate::exec::Env;
 use crate::exec::step::{Compiler, Flow, Step, Unsupported};
 use crate::exec::wave::{Vreg, Wave};
-use crate::exec::Env;
 use crate::isa::{Inst, Op};
 
 pub(super) fn compile(c: &Compiler, inst: &Inst) -> Option<Result<Step, Unsupported>> {
@@ -204,11 +204,25 @@ unsafe fn fmas64(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
 
 /// 2/π as a binary fraction: the first 1216 bits, most significant word first (computed by Machin's formula).
 const TWO_OVER_PI: [u64; 19] = [
-    0xa2f9_836e_4e44_1529, 0xfc27_57d1_f534_ddc0, 0xdb62_9599_3c43_9041, 0xfe51_63ab_debb_c561,
-    0xb724_6e3a_424d_d2e0, 0x0649_2eea_09d1_921c, 0xfe1d_eb1c_b129_a73e, 0xe882_35f5_2ebb_4484,
-    0xe99c_7026_b45f_7e41, 0x3991_d639_8353_39f4, 0x9c84_5f8b_bdf9_283b, 0x1ff8_97ff_de05_980f,
-    0xef2f_118b_5a0a_6d1f, 0x6d36_7ecf_27cb_09b7, 0x4f46_3f66_9e5f_ea2d, 0x7527_bac7_ebe5_f17b,
-    0x3d07_39f7_8a52_92ea, 0x6bfb_5fb1_1f8d_5d08, 0x5603_3046_fc7b_6bab,
+    0xa2f9_836e_4e44_1529,
+    0xfc27_57d1_f534_ddc0,
+    0xdb62_9599_3c43_9041,
+    0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c,
+    0xfe1d_eb1c_b129_a73e,
+    0xe882_35f5_2ebb_4484,
+    0xe99c_7026_b45f_7e41,
+    0x3991_d639_8353_39f4,
+    0x9c84_5f8b_bdf9_283b,
+    0x1ff8_97ff_de05_980f,
+    0xef2f_118b_5a0a_6d1f,
+    0x6d36_7ecf_27cb_09b7,
+    0x4f46_3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5_f17b,
+    0x3d07_39f7_8a52_92ea,
+    0x6bfb_5fb1_1f8d_5d08,
+    0x5603_3046_fc7b_6bab,
 ];
 
 /// `v_trig_preop_f64` of one lane: segment `segment` (53 bits) of the first 1201 bits of 2/π, scaled to its place; for large

@@ -18,20 +18,56 @@ const fn source(ctrl: u16, lane: u32) -> Option<u32> {
         // quad_perm: two bits for each lane of a quad.
         0..=0xff => Some((lane & !3) + ((ctrl as u32 >> (2 * (lane & 3))) & 3)),
         // row_shl, row_shr, row_ror.
-        0x101..=0x10f => if at + n < 16 { Some(lane + n) } else { None },
-        0x111..=0x11f => if at >= n { Some(lane - n) } else { None },
+        0x101..=0x10f => {
+            if at + n < 16 {
+                Some(lane + n)
+            } else {
+                None
+            }
+        }
+        0x111..=0x11f => {
+            if at >= n {
+                Some(lane - n)
+            } else {
+                None
+            }
+        }
         0x121..=0x12f => Some(row + ((at + 16 - n) & 15)),
         // wave_shl, wave_rol, wave_shr, wave_ror by one lane.
-        0x130 => if lane < 63 { Some(lane + 1) } else { None },
+        0x130 => {
+            if lane < 63 {
+                Some(lane + 1)
+            } else {
+                None
+            }
+        }
         0x134 => Some((lane + 1) & 63),
-        0x138 => if lane > 0 { Some(lane - 1) } else { None },
+        0x138 => {
+            if lane > 0 {
+                Some(lane - 1)
+            } else {
+                None
+            }
+        }
         0x13c => Some((lane + 63) & 63),
         // row_mirror, row_half_mirror.
         0x140 => Some(row + 15 - at),
         0x141 => Some((lane & !7) + 7 - (lane & 7)),
         // row_bcast:15 gives each row the last lane of the row before; row_bcast:31 gives rows 2 and 3 lane 31.
-        0x142 => if row > 0 { Some(row - 1) } else { None },
-        0x143 => if lane >= 32 { Some(31) } else { None },
+        0x142 => {
+            if row > 0 {
+                Some(row - 1)
+            } else {
+                None
+            }
+        }
+        0x143 => {
+            if lane >= 32 {
+                Some(31)
+            } else {
+                None
+            }
+        }
         // row_newbcast.
         0x150..=0x15f => Some(row + n),
         _ => None,

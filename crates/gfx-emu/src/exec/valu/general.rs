@@ -249,7 +249,13 @@ pub(super) fn clamp32(mode: Mode, x: u32) -> u32 {
 pub(super) fn clamp16(mode: Mode, x: u32) -> u32 {
     let x = x & 0xffff;
     match x {
-        0x7c01..=0x7fff | 0xfc01.. => if mode.dx10_clamp() { 0 } else { x },
+        0x7c01..=0x7fff | 0xfc01.. => {
+            if mode.dx10_clamp() {
+                0
+            } else {
+                x
+            }
+        }
         0x8000.. => 0,
         _ => x.min(0x3c00),
     }
@@ -269,7 +275,13 @@ fn modify64(step: &Step, mode: Mode, r: &mut [Vreg; 2]) {
         }
         if mods.clamp {
             x = match x {
-                _ if x.is_nan() => if mode.dx10_clamp() { 0.0 } else { x },
+                _ if x.is_nan() => {
+                    if mode.dx10_clamp() {
+                        0.0
+                    } else {
+                        x
+                    }
+                }
                 _ if x > 0.0 => x.min(1.0),
                 _ => 0.0,
             };

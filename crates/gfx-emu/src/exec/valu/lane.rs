@@ -88,10 +88,7 @@ pub(super) trait Lane64 {
 }
 
 pub(super) const fn any_float(n: u8, src: [Ty; 3], dst: Ty) -> bool {
-    dst.is_float()
-        || n > 0 && src[0].is_float()
-        || n > 1 && src[1].is_float()
-        || n > 2 && src[2].is_float()
+    dst.is_float() || n > 0 && src[0].is_float() || n > 1 && src[1].is_float() || n > 2 && src[2].is_float()
 }
 
 /// The value of a source that is the same for all lanes.
@@ -375,13 +372,7 @@ macro_rules! level {
 }
 
 level!("avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt", V3, fast_v3, run_v3, wide_v3);
-level!(
-    "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl",
-    V4,
-    fast_v4,
-    run_v4,
-    wide_v4
-);
+level!("avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl", V4, fast_v4, run_v4, wide_v4);
 
 /// The fast handler for a form, where there is one.
 pub(super) fn fast_handler<O: Lane32>(level: Level, form: u8) -> Option<Handler> {
@@ -465,10 +456,18 @@ pub(super) fn entry64<O: Lane64>(accumulates: bool) -> Entry {
 
 /// Pads a list of source types to three, and counts it.
 macro_rules! types {
-    () => { (0u8, [Ty::B32, Ty::B32, Ty::B32]) };
-    ($a:ident) => { (1u8, [Ty::$a, Ty::B32, Ty::B32]) };
-    ($a:ident, $b:ident) => { (2u8, [Ty::$a, Ty::$b, Ty::B32]) };
-    ($a:ident, $b:ident, $c:ident) => { (3u8, [Ty::$a, Ty::$b, Ty::$c]) };
+    () => {
+        (0u8, [Ty::B32, Ty::B32, Ty::B32])
+    };
+    ($a:ident) => {
+        (1u8, [Ty::$a, Ty::B32, Ty::B32])
+    };
+    ($a:ident, $b:ident) => {
+        (2u8, [Ty::$a, Ty::$b, Ty::B32])
+    };
+    ($a:ident, $b:ident, $c:ident) => {
+        (3u8, [Ty::$a, Ty::$b, Ty::$c])
+    };
 }
 
 /// Defines a function from opcodes to entries of 32-bit lane operations. A row:
@@ -553,13 +552,21 @@ macro_rules! flag {
 }
 
 macro_rules! has_exact {
-    () => { false };
-    ($exact:expr) => { true };
+    () => {
+        false
+    };
+    ($exact:expr) => {
+        true
+    };
 }
 
 macro_rules! exact_or_zero {
-    () => { 0 };
-    ($exact:expr) => { $exact };
+    () => {
+        0
+    };
+    ($exact:expr) => {
+        $exact
+    };
 }
 
 pub(super) use {exact_or_zero, flag, has_exact, lanes32, lanes64, types};

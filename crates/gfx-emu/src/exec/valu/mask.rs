@@ -4,8 +4,8 @@ use super::general::{Index, fetch, fetch64, store, store64};
 use super::lane::Ty;
 use super::simd::{BASE, V3, V4, blend, spread, test};
 use super::{mask_code, step};
-use crate::exec::step::{Compiler, Flow, Handler, Level, Src, Step, Unsupported};
 use crate::exec::Env;
+use crate::exec::step::{Compiler, Flow, Handler, Level, Src, Step, Unsupported};
 use crate::exec::wave::{Vreg, Wave};
 use crate::isa::{Inst, Op, Operand};
 

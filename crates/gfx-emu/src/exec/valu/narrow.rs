@@ -6,9 +6,9 @@ use super::general::{DESTINATION, Index, fetch, put, read};
 use super::lane::Ty;
 use super::small::{BF6, BF8, BF8_FNUZ, FP4, FP6, FP8, FP8_FNUZ, Small};
 use super::{soft, source, step};
+use crate::exec::Env;
 use crate::exec::step::{Compiler, Flow, Handler, Src, Step, Unsupported};
 use crate::exec::wave::{Mode, Vreg, Wave};
-use crate::exec::Env;
 use crate::isa::{Arch, Inst, Op};
 
 /// An item of a conversion.

@@ -5,9 +5,9 @@ use super::general::{DESTINATION, Index, clamp16, clamp32, put, read, special};
 use super::int::masked_sad;
 use super::lane::{FromMode, Ty};
 use super::{source, step};
+use crate::exec::Env;
 use crate::exec::step::{Compiler, Flow, Handler, Level, Src, Step, Unsupported};
 use crate::exec::wave::{Mode, Vreg, Wave};
-use crate::exec::Env;
 use crate::isa::{Inst, Op};
 
 pub(super) fn compile(c: &Compiler, inst: &Inst) -> Option<Result<Step, Unsupported>> {

@@ -129,11 +129,7 @@ pub(super) fn fma(a: f64, b: f64, c: f64, format: Format, mode: u32) -> u64 {
         (addend, sign_c, exponent_c, product, sign_p, exponent_c - exponent_p)
     };
     // Both have their top bit in one place and at least 18 zeros below: what is shifted out only matters as "something".
-    let small = if below > 124 {
-        1
-    } else {
-        (small >> below) | u128::from(small & ((1u128 << below) - 1) != 0)
-    };
+    let small = if below > 124 { 1 } else { (small >> below) | u128::from(small & ((1u128 << below) - 1) != 0) };
     let sum = if sign == sign_small { big + small } else { big - small };
     if sum == 0 {
         return if mode == DOWN { format.sign() } else { 0 };
