@@ -6,6 +6,7 @@
 
 mod env;
 mod memory;
+mod mfma;
 mod scalar;
 mod step;
 mod valu;
@@ -26,5 +27,7 @@ pub fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
     scalar::compile(c, inst)
         .or_else(|| valu::compile(c, inst))
         .or_else(|| memory::compile(c, inst))
+        .or_else(|| valu::compile(c, inst))
+        .or_else(|| mfma::compile(c, inst))
         .unwrap_or(Err(Unsupported::NoHandler))
 }

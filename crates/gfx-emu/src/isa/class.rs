@@ -70,6 +70,11 @@ pub enum FloatWidth {
 }
 
 impl Op {
+    /// Every operation.
+    pub fn all() -> impl Iterator<Item = Op> {
+        super::op::OPS.iter().copied()
+    }
+
     /// The operation's mnemonic on an arch without an encoding suffix (FLAT's where segments share it); `None` where the
     /// arch lacks the operation.
     pub fn mnemonic(self, arch: Arch) -> Option<&'static str> {

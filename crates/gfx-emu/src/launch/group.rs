@@ -133,7 +133,7 @@ fn run_wave(wave: &mut Wave, workgroup: [u32; 3], context: &mut Context<'_, '_>)
         if let Some(trace) = context.trace {
             trace(wave, pc, workgroup);
         }
-        if wave.mode.vskip() && is_vector(step.op.info().class) {
+        if wave.mode.vskip() && is_vector(step.op.class()) {
             continue;
         }
         // SAFETY: the program was compiled for a level that this host has and for this kernel's register allocation, which
@@ -152,5 +152,5 @@ fn run_wave(wave: &mut Wave, workgroup: [u32; 3], context: &mut Context<'_, '_>)
 
 /// What VSKIP skips.
 fn is_vector(class: Class) -> bool {
-    !matches!(class, Class::Salu | Class::Smem | Class::Branch | Class::Message | Class::Wait)
+    matches!(class, Class::Valu | Class::Mfma | Class::Lds | Class::VmemRead | Class::VmemWrite | Class::VmemAtomic | Class::CacheControl)
 }

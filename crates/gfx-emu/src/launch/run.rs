@@ -286,10 +286,10 @@ fn orders_memory(program: &Program, kernel: &Kernel, first: u64) -> bool {
     let mut own = program.sweep(start, end.min(program.len() as u32));
     let atomic = own.any(|(_, inst)| {
         calls |= matches!(inst.op, crate::isa::Op::SSwappcB64 | crate::isa::Op::SSetpcB64 | crate::isa::Op::SCallB64);
-        inst.op.info().class == Class::Atomic
+        inst.op.class() == Class::VmemAtomic
     });
     drop(own);
-    let all = || program.sweep(0, program.len() as u32).any(|(_, inst)| inst.op.info().class == Class::Atomic);
+    let all = || program.sweep(0, program.len() as u32).any(|(_, inst)| inst.op.class() == Class::VmemAtomic);
     atomic || (calls && all())
 }
 

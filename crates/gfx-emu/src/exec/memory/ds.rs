@@ -29,7 +29,7 @@ enum Kind {
     Atomic(Change, bool, bool),
     ReadThread,
     WriteThread,
-    Append(bool),
+    Append,
     Nothing,
 }
 
@@ -79,8 +79,8 @@ fn kind(op: Op) -> Option<Kind> {
         Op::DsWrxchg2st64RtnB64 => Some(Swap2(8, 512)),
         Op::DsReadAddtidB32 => Some(Kind::ReadThread),
         Op::DsWriteAddtidB32 => Some(Kind::WriteThread),
-        Op::DsAppend => Some(Kind::Append(true)),
-        Op::DsConsume => Some(Kind::Append(false)),
+        Op::DsAppend => Some(Kind::Append),
+        Op::DsConsume => Some(Kind::Append),
         Op::DsAddU32 => narrow(C::Add),
         Op::DsSubU32 => narrow(C::Sub),
         Op::DsRsubU32 => narrow(C::ReverseSub),
@@ -200,7 +200,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
         Kind::Atomic(..) => atomics,
         Kind::ReadThread => read_thread,
         Kind::WriteThread => write_thread,
-        Kind::Append(_) => append,
+        Kind::Append => append,
     };
     let mut step = step(inst, run);
     let mut operands = |dst: u16, data0: u16, data1: u16| -> Result<(), Unsupported> {
@@ -228,10 +228,10 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
             let second = has_second(change);
             operands(if returns { width } else { 0 }, width, if second { width } else { 0 })?;
         }
-        Kind::ReadThread | Kind::Append(_) => operands(1, 0, 0)?,
+        Kind::ReadThread | Kind::Append => operands(1, 0, 0)?,
         Kind::WriteThread => operands(0, 1, 0)?,
     }
-    if !matches!(kind, Kind::ReadThread | Kind::WriteThread | Kind::Append(_)) {
+    if !matches!(kind, Kind::ReadThread | Kind::WriteThread | Kind::Append) {
         step.src[0] = vector(c, inst.src[0], 1)?;
     }
     match kind {

@@ -8,7 +8,7 @@ use crate::isa::Op;
 fn sign_bits(value: i64, bits: u32) -> u32 {
     let value = value << (64 - bits);
     let folded = (value ^ (value >> 63)) as u64;
-    if folded == 0 { u32::MAX } else { folded.leading_zeros() }
+    first_or_none(folded.leading_zeros(), bits)
 }
 
 fn first_or_none(position: u32, bits: u32) -> u32 {
