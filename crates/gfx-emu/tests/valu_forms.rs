@@ -46,9 +46,7 @@ fn forms(name: &str, enc: Encoding, sources: usize, random: &mut Random) {
         for register in &mut before.vgpr {
             *register = Vreg(std::array::from_fn(|_| random.interesting()));
         }
-        for i in 0..3 {
-            before.sgpr[i] = scalars[i];
-        }
+        before.sgpr[..3].copy_from_slice(&scalars);
         before.set_vcc(random.next());
         let operands: Vec<Operand> =
             (0..sources).map(|i| if form >> i & 1 != 0 { s(i as u8) } else { v(i as u8) }).collect();
@@ -85,8 +83,7 @@ fn forms(name: &str, enc: Encoding, sources: usize, random: &mut Random) {
 #[test]
 fn forms_agree() {
     let mut random = Random(0x1234_5678_9abc_def1);
-    for round in 0..3 {
-        let _ = round;
+    for _ in 0..3 {
         UNARY.split_whitespace().for_each(|name| forms(name, Encoding::Vop1, 1, &mut random));
         BINARY.split_whitespace().for_each(|name| forms(name, Encoding::Vop3, 2, &mut random));
         TERNARY.split_whitespace().for_each(|name| forms(name, Encoding::Vop3, 3, &mut random));

@@ -1,4 +1,5 @@
 //! Runs single vector instructions at every level of the host.
+#![allow(dead_code, missing_docs, unreachable_pub)]
 
 use kbench_gfx_emu::exec::{Compiler, Env, Level, Limits, Mode, Vreg, Wave, compile};
 use kbench_gfx_emu::isa::{Arch, Encoding, Inst, Mods, Op, Operand};

@@ -36,7 +36,8 @@ fn div_scale32(s: [u32; 3]) -> (u32, bool) {
     let denormal = |x: f32| x.is_subnormal();
     let scaled = |by: f32| (f(s0) * by).to_bits();
     let (up, down) = (f(0x5f80_0000), f(0x1f80_0000));
-    // 1 / S1 is taken in f64 by the documents, but compared with the f32 range: a huge denominator.
+    // A denominator whose reciprocal is no normal number is scaled down. The documents print "up" where the quotient is tiny too
+    // (that would make it infinite), and compare the reciprocal with f64's range (which it never leaves).
     let tiny_reciprocal = denormal(1.0 / m);
     let tiny_quotient = denormal(n / m);
     if n == 0.0 || m == 0.0 {
@@ -46,7 +47,7 @@ fn div_scale32(s: [u32; 3]) -> (u32, bool) {
     } else if denormal(m) {
         (scaled(up), false)
     } else if tiny_reciprocal && tiny_quotient {
-        (if f(s0) == m { scaled(up) } else { s0 }, true)
+        (if f(s0) == m { scaled(down) } else { s0 }, true)
     } else if tiny_reciprocal {
         (scaled(down), false)
     } else if tiny_quotient {
@@ -75,7 +76,7 @@ fn div_scale64(s: [u64; 3]) -> (u64, bool) {
     } else if denormal(m) {
         (scaled(up), false)
     } else if tiny_reciprocal && tiny_quotient {
-        (if d(s0) == m { scaled(up) } else { s0 }, true)
+        (if d(s0) == m { scaled(down) } else { s0 }, true)
     } else if tiny_reciprocal {
         (scaled(down), false)
     } else if tiny_quotient {

@@ -20,7 +20,7 @@ fn exp2(x: f64) -> f64 {
     // ln(2)^k / k!
     let p = 7.054_911_620_801_121e-9;
     let p = r.mul_add(p, 1.017_808_600_923_97e-7);
-    let p = r.mul_add(p, 1.321_548_679_014_430_9e-6);
+    let p = r.mul_add(p, 1.321_548_679_014_431e-6);
     let p = r.mul_add(p, 1.525_273_380_405_984e-5);
     let p = r.mul_add(p, 1.540_353_039_338_161e-4);
     let p = r.mul_add(p, 1.333_355_814_642_844_3e-3);
@@ -74,7 +74,13 @@ fn turn(x: f32) -> f64 {
     let x = f64::from(x);
     let r = x - ((x + ROUNDER) - ROUNDER);
     // From 2^24 on an f32 is a whole number.
-    if x.abs() >= 16_777_216.0 { x - x } else { r }
+    if x.is_infinite() {
+        f64::NAN
+    } else if x.abs() >= 16_777_216.0 {
+        0.0
+    } else {
+        r
+    }
 }
 
 /// sin(2πx) for x in -0.5..=0.75.
@@ -93,7 +99,7 @@ fn sine(x: f64) -> f64 {
     let p = z.mul_add(p, 2.755_731_922_398_589e-6);
     let p = z.mul_add(p, -1.984_126_984_126_984_1e-4);
     let p = z.mul_add(p, 8.333_333_333_333_333e-3);
-    let p = z.mul_add(p, -1.666_666_666_666_666_6e-1);
+    let p = z.mul_add(p, -1.0 / 6.0);
     (z * t).mul_add(p, t)
 }
 
