@@ -213,12 +213,17 @@ pub fn bound_of(work: &Work, model: &Model, caches: CacheState) -> Result<Bound,
     let clock_hz = model.clock_hz().ok_or_else(|| BoundError::NoClock(model.marketing_name.clone()))?;
     let fill = Fill::of(work, model);
     let from_clocks = |clocks: f64| clocks / clock_hz * 1e9;
-    let mut by_resource: Vec<(Resource, f64)> =
-        clocks_of_cu(work, model, &fill).into_iter().map(|(resource, clocks)| (resource, from_clocks(clocks))).collect();
-    by_resource.extend(clocks_of_xcd(work, model).into_iter().map(|(resource, clocks)| (resource, from_clocks(clocks))));
+    let mut by_resource: Vec<(Resource, f64)> = clocks_of_cu(work, model, &fill)
+        .into_iter()
+        .map(|(resource, clocks)| (resource, from_clocks(clocks)))
+        .collect();
+    by_resource
+        .extend(clocks_of_xcd(work, model).into_iter().map(|(resource, clocks)| (resource, from_clocks(clocks))));
     by_resource.extend(seconds_of_memory(work, model, caches).into_iter().map(|(resource, s)| (resource, s * 1e9)));
-    let (limiter, ns) =
-        by_resource.iter().copied().fold((Resource::WaveLaunch, 0.0), |most, one| if one.1 > most.1 { one } else { most });
+    let (limiter, ns) = by_resource
+        .iter()
+        .copied()
+        .fold((Resource::WaveLaunch, 0.0), |most, one| if one.1 > most.1 { one } else { most });
     Ok(Bound { ns, limiter, by_resource, fill, uniform: work.uniform, sampled: work.sampled, clock_hz })
 }
 

@@ -154,9 +154,8 @@ impl Work {
 /// Quad-cycles of a vector ALU instruction.
 pub(crate) fn quads(machine: &Machine, op: Op) -> f64 {
     let costs = &machine.valu_quads;
-    let is_product = |name: &str| {
-        ["v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32"].contains(&name)
-    };
+    let is_product =
+        |name: &str| ["v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32"].contains(&name);
     let cost = match op.arithmetic() {
         Some(Arithmetic::Trans(FloatWidth::F64)) => &costs.transcendental_f64,
         Some(Arithmetic::Trans(_)) => &costs.transcendental,

@@ -50,7 +50,9 @@ fn is_float_sum(name: &str) -> bool {
 fn vector(op: Op, name: &str) -> Fidelity {
     match op.arithmetic() {
         Some(Arithmetic::Trans(FloatWidth::F64)) => {
-            return Fidelity::Approximate("correctly rounded; hardware gives about 24 good bits, which compilers refine");
+            return Fidelity::Approximate(
+                "correctly rounded; hardware gives about 24 good bits, which compilers refine",
+            );
         }
         Some(Arithmetic::Trans(_)) if ["v_sqrt_f32", "v_rcp_f32"].contains(&name) => {
             return Fidelity::Approximate("correctly rounded; hardware promises 1 ULP");
@@ -79,11 +81,15 @@ fn vector(op: Op, name: &str) -> Fidelity {
 fn matrix(kind: &Executed, arch: Arch) -> Fidelity {
     let Some(matrix) = kind.matrix else { return Fidelity::Exact };
     if kind.op.name().ends_with("f8f6f4") {
-        return Fidelity::Approximate("32 products are added exactly, then rounded into C; hardware's order is not public");
+        return Fidelity::Approximate(
+            "32 products are added exactly, then rounded into C; hardware's order is not public",
+        );
     }
     match matrix.input {
         MatrixInput::I8 | MatrixInput::F32 | MatrixInput::F64 => Fidelity::Exact,
-        _ if arch == Arch::Gfx950 => Fidelity::Assumed("products are added as CDNA 3 does; CDNA 4's order is not public"),
+        _ if arch == Arch::Gfx950 => {
+            Fidelity::Assumed("products are added as CDNA 3 does; CDNA 4's order is not public")
+        }
         _ if matrix.sparse => Fidelity::Assumed("products are added as in a dense instruction of that type"),
         _ => Fidelity::Exact,
     }

@@ -55,10 +55,7 @@ pub(super) fn counters(outcome: &Outcome, model: &Model) -> Counters {
         list.push("GRBM_GUI_ACTIVE", bound.clocks(), Unit::Cycles, Kind::Model);
     }
     derived(&mut list, model, bound.as_ref());
-    Counters {
-        list: list.list,
-        sample: sampled.then_some(Sample { ran: outcome.ran, workgroups: outcome.workgroups }),
-    }
+    Counters { list: list.list, sample: sampled.then_some(Sample { ran: outcome.ran, workgroups: outcome.workgroups }) }
 }
 
 /// What waves issue. Vector atomics count as writes, which no document says; cache control counts as neither.
@@ -72,9 +69,7 @@ fn instructions(list: &mut List<'_>, outcome: &Outcome) {
     list.instructions("SQ_INSTS_SMEM", Kind::Exact, |kind| kind.class() == Class::Smem);
     list.instructions("SQ_INSTS_LDS", Kind::Exact, |kind| kind.class() == Class::Lds);
     list.instructions("SQ_INSTS_VMEM_RD", vmem, |kind| kind.class() == Class::VmemRead);
-    list.instructions("SQ_INSTS_VMEM_WR", vmem, |kind| {
-        matches!(kind.class(), Class::VmemWrite | Class::VmemAtomic)
-    });
+    list.instructions("SQ_INSTS_VMEM_WR", vmem, |kind| matches!(kind.class(), Class::VmemWrite | Class::VmemAtomic));
     list.instructions("SQ_INSTS_VMEM", Kind::Exact, |kind| is_vmem(kind.class()));
     list.instructions("SQ_INSTS_FLAT", Kind::Exact, |kind| kind.is_flat() && is_vmem(kind.class()));
     list.instructions("SQ_INSTS_BRANCH", Kind::Exact, |kind| kind.class() == Class::Branch);
@@ -206,7 +201,8 @@ fn memory(list: &mut List<'_>, outcome: &Outcome, model: &Model) {
     let returning = list.mix.total(|kind| kind.class() == Class::VmemAtomic && kind.returns);
     let silent = list.mix.total(|kind| kind.class() == Class::VmemAtomic && !kind.returns);
     if returning == 0 || silent == 0 {
-        let (with, without) = if returning == 0 { (0, counts.tcp_tcc_atomic_req) } else { (counts.tcp_tcc_atomic_req, 0) };
+        let (with, without) =
+            if returning == 0 { (0, counts.tcp_tcc_atomic_req) } else { (counts.tcp_tcc_atomic_req, 0) };
         list.count("TCP_TCC_ATOMIC_WITH_RET_REQ", with, Kind::Model);
         list.count("TCP_TCC_ATOMIC_WITHOUT_RET_REQ", without, Kind::Model);
     }
@@ -250,10 +246,8 @@ fn derived(list: &mut List<'_>, model: &Model, bound: Option<&Bound>) {
     if arch == Arch::Gfx90a && hit + miss > 0.0 {
         list.push("L2CacheHit", 100.0 * hit / (hit + miss), Unit::Percent, Kind::Derived);
     }
-    let mops: f64 = ["F16", "BF16", "F32", "F64"]
-        .iter()
-        .map(|of| list.value(&format!("SQ_INSTS_VALU_MFMA_MOPS_{of}")))
-        .sum();
+    let mops: f64 =
+        ["F16", "BF16", "F32", "F64"].iter().map(|of| list.value(&format!("SQ_INSTS_VALU_MFMA_MOPS_{of}"))).sum();
     list.push("MfmaFlops", 512.0 * mops, Unit::Flops, Kind::Derived);
     let active = list.value("GRBM_GUI_ACTIVE");
     if bound.is_none() || active <= 0.0 {

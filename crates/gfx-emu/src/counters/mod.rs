@@ -100,9 +100,9 @@ impl Counters {
 
     /// A counter by its name; `_sum` may stand behind names of TA, TCP and TCC counters.
     pub fn get(&self, name: &str) -> Option<&Counter> {
-        let base = name.strip_suffix("_sum").filter(|base| {
-            ["TA_", "TCP_", "TCC_"].iter().any(|block| base.starts_with(block))
-        });
+        let base = name
+            .strip_suffix("_sum")
+            .filter(|base| ["TA_", "TCP_", "TCC_"].iter().any(|block| base.starts_with(block)));
         self.list.iter().find(|counter| counter.name == base.unwrap_or(name))
     }
 

@@ -7,9 +7,7 @@
 mod figures;
 mod matrix;
 
-pub use figures::{
-    CacheFigures, Figure, FlopRates, Machine, MatrixCost, MatrixCosts, MatrixFigures, Rates, ValuQuads,
-};
+pub use figures::{CacheFigures, Figure, FlopRates, Machine, MatrixCost, MatrixCosts, MatrixFigures, Rates, ValuQuads};
 pub use matrix::{MatrixInput, MatrixOp};
 
 use crate::isa::Arch;
@@ -118,9 +116,8 @@ impl Model {
     pub fn from_toml(text: &str) -> Result<Model, ModelError> {
         let invalid = |reason: String| ModelError::Invalid { what: "the text".to_owned(), reason };
         let file: DeviceFile = toml::from_str(text).map_err(|error| invalid(error.to_string().trim().to_owned()))?;
-        let arch = Arch::from_name(&file.arch).ok_or_else(|| {
-            invalid(format!("the emulator has no `{}`, only gfx90a, gfx942 and gfx950", file.arch))
-        })?;
+        let arch = Arch::from_name(&file.arch)
+            .ok_or_else(|| invalid(format!("the emulator has no `{}`, only gfx90a, gfx942 and gfx950", file.arch)))?;
         file.check().map_err(|reason| ModelError::Invalid { what: format!("`{}`", file.name), reason })?;
         Ok(Model {
             machine: machine(arch)?,
