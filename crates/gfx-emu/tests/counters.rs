@@ -124,7 +124,10 @@ fn instruction_counters_equal_the_disassembly() {
                 ("SQ_INSTS_BRANCH", 0),
                 ("SQ_INSTS_SENDMSG", waves),
                 ("SQ_INSTS_VALU_TRANS_F32", starts(&["v_exp_f32", "v_rcp_f32"])),
-                ("SQ_INSTS_VALU_FMA_F32", starts(&["v_fma_f32", "v_fmac_f32", "v_fmamk", "v_fmaak", "v_pk_fma_f32", "v_fma_mix"])),
+                (
+                    "SQ_INSTS_VALU_FMA_F32",
+                    starts(&["v_fma_f32", "v_fmac_f32", "v_fmamk", "v_fmaak", "v_pk_fma_f32", "v_fma_mix"]),
+                ),
                 ("SQ_INSTS_VALU_ADD_F32", starts(&["v_add_f32", "v_sub_f32", "v_pk_add_f32"])),
                 ("SQ_INSTS_VALU_FMA_F64", starts(&["v_fma_f64", "v_fmac_f64"])),
                 ("SQ_INSTS_VALU_CVT", starts(&["v_cvt_"])),
@@ -200,6 +203,12 @@ fn memory_counters_of_a_stream() {
         assert!((bound.of(Resource::Hbm).unwrap() - wanted).abs() < 1e-6);
         assert!(bound.uniform && !bound.sampled);
         assert_eq!(counters.value("GRBM_GUI_ACTIVE").unwrap(), bound.clocks());
+        // rocprofiler-compute: a wave issues, waits for its turn, or waits for something else. Here memory is what it waits for.
+        let of = |name: &str| counters.value(name).unwrap();
+        let parts = of("SQ_ACTIVE_INST_ANY") + of("SQ_WAIT_INST_ANY") + of("SQ_WAIT_ANY");
+        assert!((parts - of("SQ_WAVE_CYCLES")).abs() < parts * 1e-12);
+        assert_eq!(bound.limiter, Resource::Hbm);
+        assert!(of("SQ_WAIT_ANY") > of("SQ_WAIT_INST_ANY"));
     }
 }
 
@@ -230,6 +239,41 @@ fn a_sampled_launch_is_scaled_and_marked() {
     for resource in [Resource::VectorAlu, Resource::VectorL1, Resource::WaveIssue, Resource::WaveLaunch] {
         let (whole, part) = (whole.of(resource).unwrap(), part.of(resource).unwrap());
         assert!((whole - part).abs() <= whole * 1e-12, "{resource:?}");
+    }
+}
+
+/// A compiled loop of matrix instructions on every CU: the bound is that of the published peak, and one workgroup more is a round
+/// more.
+#[test]
+fn a_matrix_loop_is_bound_by_the_peak() {
+    let source = r#"
+    typedef float f4 __attribute__((ext_vector_type(4)));
+    typedef _Float16 h4 __attribute__((ext_vector_type(4)));
+    KERNEL void k(float *y, u32 n) {
+        h4 a = {(_Float16)tid(), 1, 2, 3};
+        f4 m[4] = {};
+        for (u32 j = 0; j < n; j++)
+            for (u32 i = 0; i < 4; i++) m[i] = __builtin_amdgcn_mfma_f32_16x16x16f16(a, a, m[i], 0, 0, 0);
+        y[wg() * 256 + tid()] = m[0][0] + m[1][1] + m[2][2] + m[3][3];
+    }"#;
+    for (arch, name, tflops) in [(Arch::Gfx942, "mi300x", 1307.4), (Arch::Gfx90a, "mi210", 181.0)] {
+        let Some(code) = compile(arch, source) else { return };
+        let model = Model::named(name).unwrap();
+        let time = |workgroups: u32| {
+            let outcome = run(name, &code, workgroups, 256, |device| {
+                let y = device.buffer("y", &vec![0_f32; workgroups as usize * 256]);
+                Args::default().u64(y).u32(8).done()
+            });
+            let bound = bound(&outcome, model, CacheState::Cold).unwrap();
+            let flops = Counters::of(&outcome, model).value("MfmaFlops").unwrap();
+            (bound.limiter, bound.ns, flops)
+        };
+        let (limiter, full, flops) = time(model.cus());
+        assert_eq!(limiter, Resource::MatrixCores);
+        assert_eq!(flops, f64::from(model.cus()) * 4.0 * 32.0 * 8192.0);
+        assert!((flops / full / 1e3 - tflops).abs() < 0.1, "{name}: {} TFLOP/s", flops / full / 1e3);
+        let (_, two_rounds, _) = time(model.cus() + 1);
+        assert!((two_rounds / full - 2.0).abs() < 1e-9, "{name}");
     }
 }
 
@@ -296,4 +340,36 @@ fn source_lines_equal_llvms() {
     let device = Device::new(Arch::Gfx942, &plain);
     assert!(by_line(device.module.object(), &outcome).unwrap().is_none());
     assert!(clang().is_some());
+}
+
+/// Damaged debug information is refused or read as something else, never a panic.
+#[test]
+fn damaged_line_tables_do_no_harm() {
+    let Some(code) = compile_with(Arch::Gfx942, SCALE, &["-O1", "-g"]) else { return };
+    let outcome = run("mi300x", &code, 2, 256, |device| {
+        let (x, y) = (device.buffer("x", &[1_f32; 512]), device.buffer("y", &[0_f32; 512]));
+        Args::default().u64(x).u64(y).done()
+    });
+    let object = kbench_code_object::CodeObject::parse(&code).unwrap();
+    let sections = object.sections().iter().filter(|section| section.name.starts_with(".debug"));
+    let places: Vec<usize> = sections
+        .flat_map(|section| {
+            let bytes = object.section_bytes(section);
+            let start = bytes.as_ptr() as usize - object.bytes().as_ptr() as usize;
+            start..start + bytes.len()
+        })
+        .collect();
+    assert!(places.len() > 100);
+    let (mut state, mut readable) = (0x2545_f491_4f6c_dd1d_u64, 0);
+    for _ in 0..2000 {
+        let mut damaged = code.clone();
+        for _ in 0..3 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            damaged[places[(state >> 33) as usize % places.len()]] = (state >> 20) as u8;
+        }
+        if let Ok(object) = kbench_code_object::CodeObject::parse(&damaged) {
+            readable += u32::from(by_line(&object, &outcome).is_ok());
+        }
+    }
+    assert!(readable > 0);
 }

@@ -203,10 +203,7 @@ pub fn launch(memory: &mut Memory, module: &Module, launch: &Launch, options: &O
         counts,
         traffic,
         steps_by_xcd: engines.iter().map(|engine| engine.steps).collect(),
-        steps_per_workgroup: (
-            engines.iter().map(|engine| engine.least).min().unwrap_or(0).min(most),
-            most,
-        ),
+        steps_per_workgroup: (engines.iter().map(|engine| engine.least).min().unwrap_or(0).min(most), most),
         left_barriers: engines.iter().map(|engine| engine.left_barriers).sum(),
         reads_beyond,
         workgroups_per_cu: per_cu,

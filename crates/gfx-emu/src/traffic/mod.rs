@@ -7,9 +7,9 @@ mod lds;
 
 use crate::fault::Access;
 use cache::{Cache, Look};
-use footprint::Footprint;
 pub use cache::{CacheShape, Shape};
 pub use footprint::DistinctBytes;
+use footprint::Footprint;
 pub use lds::{LdsBanks, LdsOp};
 
 /// Counts of the memory system. Fields named after rocprofiler's counters have their meaning, summed over instances.
