@@ -2,7 +2,7 @@
 
 use super::mix::{Executed, Mix};
 use super::{Counter, Counters, Kind, Sample, Unit};
-use crate::bound::{Bound, CacheState, bound, quads};
+use crate::bound::{Bound, CacheState, Resource, bound, quads};
 use crate::isa::{Arch, Arithmetic, Class, FloatWidth};
 use crate::launch::Outcome;
 use crate::model::{MatrixInput, Model};
@@ -47,6 +47,9 @@ pub(super) fn counters(outcome: &Outcome, model: &Model) -> Counters {
     let mut list = List { mix: &mix, scale: if sampled { scale } else { 1.0 }, exact, list: Vec::new() };
     let bound = bound(outcome, model, CacheState::Cold).ok();
     instructions(&mut list, outcome);
+    if model.arch() == Arch::Gfx950 {
+        lds_of_gfx950(&mut list);
+    }
     arithmetic(&mut list);
     matrix(&mut list, model);
     time_in_units(&mut list, outcome, model, bound.as_ref());
@@ -75,6 +78,17 @@ fn instructions(list: &mut List<'_>, outcome: &Outcome) {
     list.instructions("SQ_INSTS_BRANCH", Kind::Exact, |kind| kind.class() == Class::Branch);
     // The end of a wave is a message too.
     list.instructions("SQ_INSTS_SENDMSG", Kind::Exact, |kind| matches!(kind.class(), Class::Message | Class::End));
+}
+
+/// gfx950 counts LDS instructions by what they do. Lane crossing is none of them.
+fn lds_of_gfx950(list: &mut List<'_>) {
+    let is = |kind: &Executed, part: &str| kind.class() == Class::Lds && kind.op.name().starts_with(part);
+    let others = ["ds_read", "ds_write", "ds_permute", "ds_bpermute", "ds_swizzle", "ds_nop", "ds_gws"];
+    list.instructions("SQ_INSTS_LDS_LOAD", Kind::Exact, |kind| is(kind, "ds_read"));
+    list.instructions("SQ_INSTS_LDS_STORE", Kind::Exact, |kind| is(kind, "ds_write"));
+    list.instructions("SQ_INSTS_LDS_ATOMIC", Kind::Model, |kind| {
+        kind.class() == Class::Lds && !others.iter().any(|part| is(kind, part))
+    });
 }
 
 fn is_vmem(class: Class) -> bool {
@@ -145,8 +159,8 @@ fn matrix(list: &mut List<'_>, model: &Model) {
     }
 }
 
-/// Time that units are busy. What waves would wait for their turn if memory answered at once: the waves that are resident, for as
-/// long as the bound, less the time in which they issue.
+/// Time that units are busy, and how waves spend theirs. Resident waves live as long as the bound; for as long as the slowest unit
+/// of the CU needs they issue or wait for their turn, and for the rest they wait for what is behind it (memory, the launch).
 fn time_in_units(list: &mut List<'_>, outcome: &Outcome, model: &Model, bound: Option<&Bound>) {
     let mix = list.mix;
     let counts = outcome.traffic.counts;
@@ -174,10 +188,25 @@ fn time_in_units(list: &mut List<'_>, outcome: &Outcome, model: &Model, bound: O
     let Some(bound) = bound else { return };
     let waves = outcome.waves as f64 * list.scale;
     let resident = waves.min((bound.fill.cus_used * bound.fill.waves_per_cu) as f64);
-    let wave_quads = (bound.clocks() / 4.0 * resident).max((vector + issued) * list.scale);
-    list.push("SQ_WAVE_CYCLES", wave_quads, Unit::QuadCycles, Kind::Model);
-    list.push("SQ_WAIT_INST_ANY", wave_quads - (vector + issued) * list.scale, Unit::QuadCycles, Kind::Model);
+    let active = (vector + issued) * list.scale;
+    let in_cu = IN_CU.iter().filter_map(|resource| bound.of(*resource)).fold(0.0, f64::max) * 1e-9 * bound.clock_hz;
+    let turns = (in_cu / 4.0 * resident).max(active);
+    let lives = (bound.clocks() / 4.0 * resident).max(turns);
+    list.push("SQ_WAVE_CYCLES", lives, Unit::QuadCycles, Kind::Model);
+    list.push("SQ_WAIT_INST_ANY", turns - active, Unit::QuadCycles, Kind::Model);
+    list.push("SQ_WAIT_ANY", lives - turns, Unit::QuadCycles, Kind::Model);
 }
+
+/// Units that a CU's waves take turns at.
+const IN_CU: [Resource; 7] = [
+    Resource::MatrixCores,
+    Resource::VectorAlu,
+    Resource::ScalarAlu,
+    Resource::Branch,
+    Resource::Lds,
+    Resource::VectorL1,
+    Resource::WaveIssue,
+];
 
 /// Address units, L1, L2 and fabric.
 fn memory(list: &mut List<'_>, outcome: &Outcome, model: &Model) {

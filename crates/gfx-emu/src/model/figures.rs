@@ -276,7 +276,7 @@ pub(super) struct DeviceFile {
 }
 
 impl DeviceFile {
-    /// Refuses what no device has: nothing of it, or rates that are no positive number.
+    /// Refuses what no device has: nothing of it, or rates that are no number from 1.
     pub(super) fn check(&self) -> Result<(), String> {
         if !(1..=64).contains(&self.xcds.value) || !(1..=1024).contains(&self.cus_per_xcd.value) {
             return Err(format!("{} XCDs of {} CUs are no device", self.xcds.value, self.cus_per_xcd.value));
@@ -287,8 +287,8 @@ impl DeviceFile {
             ("mall_bytes_per_second", &self.mall_bytes_per_second),
         ];
         for (name, figure) in rates {
-            if figure.as_ref().is_some_and(|figure| !figure.value.is_finite() || figure.value <= 0.0) {
-                return Err(format!("`{name}` must be a positive number; leave it out when it is not known"));
+            if figure.as_ref().is_some_and(|figure| !figure.value.is_finite() || figure.value < 1.0) {
+                return Err(format!("`{name}` must be a number from 1; leave it out when it is not known"));
             }
         }
         Ok(())
