@@ -196,6 +196,8 @@ impl Model {
             time_limit: None,
             sample: None,
             barriers: Barriers::default(),
+            lds_races: false,
+            poison: None,
             level: None,
             trace: None,
         }
