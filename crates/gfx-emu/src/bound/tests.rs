@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 use super::*;
 use crate::counters::{Executed, Mix};
 use crate::isa::{Encoding, Op};
@@ -317,4 +314,3 @@ proptest! {
         prop_assert_eq!(fill.busiest_cu, held.iter().flatten().copied().max().unwrap());
     }
 }
->>>>>>> bound

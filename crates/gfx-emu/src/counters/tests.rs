@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 use super::*;
 use crate::isa::{Arch, Encoding, Op};
 use crate::model::MatrixOp;
@@ -63,4 +60,3 @@ fn transcendentals_are_never_exact() {
         assert!(matches!(Fidelity::of(&kind, Arch::Gfx942), Fidelity::Approximate(_)), "{op:?}");
     }
 }
->>>>>>> bound

@@ -30,7 +30,7 @@ impl Builder<'_> {
             }
         }
         let sizes = ShapeMap::new().with("q_heads", heads).with("kv_heads", kv_heads).with("head_dim", gqa.head_dim);
-        let rope = ShapeMap::new().with("rows", rows);
+        let rope = ShapeMap::new().with("tokens", rows);
         let rope = sizes.iter().fold(rope, |shape, (key, value)| shape.with_value(key, value.clone()));
         self.push("rope", Family::Rope, rope, self.plain(), at);
         self.kv_cache(kv_heads, gqa.head_dim, at);
@@ -77,7 +77,7 @@ impl Builder<'_> {
             self.gemm("indexer_weights_proj", WeightGroup::Kept, [rows, indexer.heads, hidden], false, at);
         }
         let rope =
-            ShapeMap::new().with("rows", rows).with("q_heads", heads).with("kv_heads", 1).with("head_dim", mla.rope);
+            ShapeMap::new().with("tokens", rows).with("q_heads", heads).with("kv_heads", 1).with("head_dim", mla.rope);
         self.push("rope", Family::Rope, rope, self.plain(), at);
         self.kv_cache(1, latent, at);
         let absorbed = ShapeMap::new()
@@ -251,7 +251,7 @@ impl Builder<'_> {
     }
 
     fn kv_cache(&mut self, kv_heads: u64, head_dim: u64, at: At<'_>) {
-        let shape = ShapeMap::new().with("rows", self.rows.rows).with("kv_heads", kv_heads).with("head_dim", head_dim);
+        let shape = ShapeMap::new().with("tokens", self.rows.rows).with("kv_heads", kv_heads).with("head_dim", head_dim);
         let dtypes = self.plain().with("kv", self.serving.kv_dtype.unwrap_or(self.model.dtype));
         self.push("kv_cache_write", Family::KvCache, shape, dtypes, at);
     }

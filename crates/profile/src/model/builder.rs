@@ -66,7 +66,7 @@ impl<'a> Builder<'a> {
         let vocab = self.serving.vocab(self.model.vocab);
         let once = At { layers: "none", calls: 1 };
         let all = At { layers: "all", calls: layers };
-        let shape = ShapeMap::new().with("rows", rows).with("hidden", hidden).with("vocab", vocab);
+        let shape = ShapeMap::new().with("tokens", rows).with("hidden", hidden).with("vocab", vocab);
         self.push("embedding", Family::Embedding, shape, self.plain(), once);
         match self.model.norms {
             NormStyle::Pre => {
@@ -120,7 +120,7 @@ impl<'a> Builder<'a> {
                     expected.assumed.push(format!("a vocabulary share of {vocab} rows; engines may pad it"));
                 }
             });
-            let shape = ShapeMap::new().with("rows", *rows).with("vocab", self.model.vocab);
+            let shape = ShapeMap::new().with("batch", *rows).with("vocab", self.model.vocab);
             self.push("sampling", Family::Sampling, shape, Dtypes::default(), once);
             self.amend(|expected| expected.variant = *variant);
         }
