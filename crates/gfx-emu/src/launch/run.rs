@@ -194,6 +194,7 @@ pub fn launch(memory: &mut Memory, module: &Module, launch: &Launch, options: &O
         }
         traffic.merge(&engine.traffic);
     }
+    traffic.forget(scratch, scratch_size);
     let most = engines.iter().map(|engine| engine.most).max().unwrap_or(0);
     Ok(Outcome {
         workgroups: total,
