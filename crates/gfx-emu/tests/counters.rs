@@ -277,6 +277,26 @@ fn a_matrix_loop_is_bound_by_the_peak() {
     }
 }
 
+/// Scratch is traffic of the caches, but no byte of it has to come from memory.
+#[test]
+fn scratch_is_no_compulsory_traffic() {
+    let source = r#"KERNEL void k(const u32 *x, u32 *y) {
+        u32 v[32], i = wg() * 64 + tid();
+        for (u32 j = 0; j < 32; j++) v[(j * 7 + x[i]) % 32] = x[i] + j;
+        y[i] = v[x[i] % 32];
+    }"#;
+    let Some(code) = compile(Arch::Gfx942, source) else { return };
+    let outcome = run("mi300x", &code, 16, 64, |device| {
+        let (x, y) = (device.buffer("x", &[3_u32; 1024]), device.buffer("y", &[0_u32; 1024]));
+        Args::default().u64(x).u64(y).done()
+    });
+    let counts = outcome.traffic.counts;
+    assert!(counts.vector_bytes_written >= 1024 * 4 * 33, "the array must be in scratch");
+    let distinct = outcome.traffic.distinct_bytes();
+    assert_eq!(distinct.written, 4096);
+    assert!((4096..=4096 + 384).contains(&distinct.read), "{}", distinct.read);
+}
+
 /// LDS by hand: 64 lanes in one bank are 64 clocks instead of 2.
 #[test]
 fn bank_conflicts() {

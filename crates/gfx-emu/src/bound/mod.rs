@@ -18,7 +18,7 @@
 //! | scalar ALU | scalar ALU and scalar memory instructions / 1 | rocprofiler-compute, pipeline descriptions |
 //! | branches | branches / 1 | the same |
 //! | LDS | the more of: clocks of the banks with conflicts; bytes / (2 ports x 64 B, gfx950 128 B) | rocprofiler-compute, LDS; published bank measurements (see `traffic`) |
-//! | vector L1 | the most of: lines looked up / rate; bytes read / 64 or 128; requests of 64 B written / 1 | white papers, rocprofiler-compute |
+//! | vector L1 | the most of: lines looked up / rate; bytes read / 64 or 128; requests of 64 B written / 1 or 2 | white papers, rocprofiler-compute |
 //! | wave issue | the more of: instructions of an average wave x 4; instructions of all waves x 4 / waves resident. With equal workgroups: rounds x average wave x 4 | rocprofiler-compute: a SIMD's turn comes every 4 clocks, one instruction a wave |
 //! | wave launch | waves of the busiest XCD / shader engines | assumed, one a clock |
 //! | L2 | the more of: bytes read / (channels x 128 B); bytes written / (channels x 64 B), over the XCDs in use | white papers |
@@ -26,8 +26,9 @@
 //! | memory-side cache | the more of bytes read and written by the L2s / its bandwidth | CDNA 3 white paper |
 //! | HBM | (distinct bytes read + distinct bytes written) / bandwidth | white papers, product pages |
 //!
-//! A SIMD needs a wave: with fewer waves on a CU than SIMDs, the first two are divided by the waves. Of the distinct bytes nothing is
-//! taken off when the caches are cold; warm, what the last-level cache can hold. A launch of which only a sample ran has its instructions and
+//! A SIMD needs a wave: with fewer waves on a CU than SIMDs, the first two are divided by the waves. Of the bytes to and from the
+//! fabric and memory nothing is taken off when the caches are cold; warm, what the L2s or the last-level cache can hold. Scratch
+//! is not among the distinct bytes. A launch of which only a sample ran has its instructions and
 //! LDS and L1 work scaled to the grid; what lies behind the L1 is not, because workgroups share it in ways that a sample
 //! does not show.
 
@@ -45,8 +46,18 @@ pub enum CacheState {
     /// Nothing of the kernel's data, and its results leave them: the steady state of launches over more data than they hold.
     #[default]
     Cold,
-    /// As much of its data as the last-level cache can hold.
+    /// As much of its data as each can hold.
     Warm,
+}
+
+impl CacheState {
+    /// Bytes that need not pass a cache of this size.
+    fn kept(self, cache_bytes: u64) -> f64 {
+        match self {
+            CacheState::Cold => 0.0,
+            CacheState::Warm => cache_bytes as f64,
+        }
+    }
 }
 
 /// A unit of the device.
@@ -217,8 +228,9 @@ pub fn bound_of(work: &Work, model: &Model, caches: CacheState) -> Result<Bound,
         .into_iter()
         .map(|(resource, clocks)| (resource, from_clocks(clocks)))
         .collect();
-    by_resource
-        .extend(clocks_of_xcd(work, model).into_iter().map(|(resource, clocks)| (resource, from_clocks(clocks))));
+    by_resource.extend(
+        clocks_of_xcd(work, model, caches).into_iter().map(|(resource, clocks)| (resource, from_clocks(clocks))),
+    );
     by_resource.extend(seconds_of_memory(work, model, caches).into_iter().map(|(resource, s)| (resource, s * 1e9)));
     let (limiter, ns) = by_resource
         .iter()
@@ -263,7 +275,7 @@ fn clocks_of_cu(work: &Work, model: &Model, fill: &Fill) -> Vec<(Resource, f64)>
 }
 
 /// Units of an XCD. Their traffic is taken to be even over the XCDs that have workgroups.
-fn clocks_of_xcd(work: &Work, model: &Model) -> Vec<(Resource, f64)> {
+fn clocks_of_xcd(work: &Work, model: &Model, caches: CacheState) -> Vec<(Resource, f64)> {
     let rates = &model.machine.rates;
     let xcds = u64::from(model.xcds.value);
     let used = work.workgroups.clamp(1, xcds) as f64;
@@ -278,7 +290,9 @@ fn clocks_of_xcd(work: &Work, model: &Model) -> Vec<(Resource, f64)> {
     ];
     let fabric = (&rates.fabric_read_bytes_per_clock_per_xcd, &rates.fabric_write_bytes_per_clock_per_xcd);
     if let (Some(read), Some(write)) = fabric {
-        let both = (work.fabric_bytes_read / read.value).max(work.fabric_bytes_written / write.value);
+        let crossing = |bytes: f64| (bytes - caches.kept(model.l2_bytes())).max(0.0);
+        let both =
+            (crossing(work.fabric_bytes_read) / read.value).max(crossing(work.fabric_bytes_written) / write.value);
         clocks.push((Resource::Fabric, both / used));
     }
     clocks
@@ -288,15 +302,12 @@ fn clocks_of_xcd(work: &Work, model: &Model) -> Vec<(Resource, f64)> {
 fn seconds_of_memory(work: &Work, model: &Model, caches: CacheState) -> Vec<(Resource, f64)> {
     let mut seconds = Vec::new();
     if let Some(rate) = &model.mall_bytes_per_second {
-        seconds.push((Resource::Mall, work.fabric_bytes_read.max(work.fabric_bytes_written) / rate.value));
+        let bytes = work.fabric_bytes_read.max(work.fabric_bytes_written);
+        seconds.push((Resource::Mall, (bytes - caches.kept(model.l2_bytes())).max(0.0) / rate.value));
     }
     if let Some(rate) = &model.hbm_bytes_per_second {
         let bytes = work.distinct_bytes_read + work.distinct_bytes_written;
-        let kept = match caches {
-            CacheState::Cold => 0.0,
-            CacheState::Warm => model.last_level_bytes() as f64,
-        };
-        seconds.push((Resource::Hbm, (bytes - kept).max(0.0) / rate.value));
+        seconds.push((Resource::Hbm, (bytes - caches.kept(model.last_level_bytes())).max(0.0) / rate.value));
     }
     seconds
 }

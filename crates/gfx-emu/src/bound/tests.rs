@@ -180,6 +180,13 @@ fn memory_streams() {
         let warm = bound_of(&work, model, CacheState::Warm).unwrap();
         let kept = if name == "mi210" { 8_388_608.0 } else { 268_435_456.0 };
         close(warm.of(Resource::Hbm).unwrap(), (bytes - kept) / rate * 1e9);
+        // What the L2s can hold need not cross the fabric when they are warm.
+        work.fabric_bytes_read = 1e9;
+        let crossing = |caches| bound_of(&work, model, caches).unwrap().of(Resource::Fabric);
+        if let (Some(cold), Some(warm)) = (crossing(CacheState::Cold), crossing(CacheState::Warm)) {
+            close(warm / cold, (1e9 - 8.0 * 4_194_304.0) / 1e9);
+        }
+        work.fabric_bytes_read = 0.0;
         work.distinct_bytes_read = 1e6;
         work.distinct_bytes_written = 0.0;
         close(bound_of(&work, model, CacheState::Warm).unwrap().of(Resource::Hbm).unwrap(), 0.0);
@@ -204,10 +211,11 @@ fn near_memories() {
             Work { l1_lines: lines * 304.0, l1_bytes_read: bytes * 304.0, l1_write_requests: writes * 304.0, ..base() };
         cold(&work, model).of(Resource::VectorL1).unwrap() * 2.1
     };
-    // 16 bytes a lane: 1024 B, 8 lines. 64 lanes in 64 lines. A store of 16 bytes a lane: 16 requests.
+    // 16 bytes a lane: 1024 B, 8 lines. 64 lanes in 64 lines. Four stores of 8 bytes a lane to 8 lines: 32
+    // requests, two a clock.
     close(l1(8.0, 1024.0, 0.0), 8.0);
     close(l1(64.0, 256.0, 0.0), 64.0);
-    close(l1(8.0, 0.0, 16.0), 16.0);
+    close(l1(8.0, 0.0, 32.0), 16.0);
     let rate = |work: Work, bytes: f64| bytes / (cold(&work, model).ns * 1e-9) / 1e12;
     let bytes = 1e9;
     assert!((rate(Work { l2_bytes_read: bytes, ..base() }, bytes) - 34.4).abs() < 0.05);

@@ -218,6 +218,7 @@ pub fn launch(
         }
         traffic.merge(&engine.traffic);
     }
+    traffic.forget(scratch, scratch_size);
     let most = engines.iter().map(|engine| engine.most).max().unwrap_or(0);
     Ok(Outcome {
         workgroups: total,

@@ -102,6 +102,20 @@ impl Footprint {
         }
     }
 
+    /// Takes lines `first..end` out.
+    pub(super) fn forget(&mut self, first: u64, end: u64) {
+        for (number, place) in &self.places {
+            let start = number * PAGE_LINES;
+            let Some(page) = self.pages.get_mut(*place) else { continue };
+            for line in first.max(start)..end.min(start + PAGE_LINES) {
+                let (word, bit) = split(line - start);
+                page.read[word] &= !bit;
+                page.fresh[word] &= !bit;
+                page.written[((line - start) / 16) as usize] &= !(15 << (line % 16 * 4));
+            }
+        }
+    }
+
     /// Bytes.
     pub(super) fn distinct(&self) -> DistinctBytes {
         let mut bytes = DistinctBytes::default();
@@ -128,7 +142,11 @@ mod tests {
     proptest! {
         /// Against sets of lines and sectors, with two XCDs.
         #[test]
-        fn bitmaps_equal_sets(accesses in prop::collection::vec((0_usize..2, 0_u64..3000, 0_u8..16, any::<bool>()), 0..200)) {
+        fn bitmaps_equal_sets(
+            accesses in prop::collection::vec((0_usize..2, 0_u64..3000, 0_u8..16, any::<bool>()), 0..200),
+            first in 0_u64..111_000,
+            count in 0_u64..20_000,
+        ) {
             let mut parts = [Footprint::default(), Footprint::default()];
             let (mut read, mut fresh) = ([HashSet::new(), HashSet::new()], HashSet::new());
             let mut written = HashSet::new();
@@ -151,6 +169,12 @@ mod tests {
             let lines = read[0].union(&read[1]).filter(|line| !fresh.contains(*line)).count() as u64;
             let wanted = DistinctBytes { read: lines * 128, written: written.len() as u64 * 32 };
             prop_assert_eq!(all.distinct(), wanted);
+            let forgotten = first..first + count;
+            all.forget(forgotten.start, forgotten.end);
+            let kept = |line: &u64| !fresh.contains(line) && !forgotten.contains(line);
+            let lines = read[0].union(&read[1]).filter(|line| kept(line)).count() as u64;
+            let sectors = written.iter().filter(|sector| !forgotten.contains(&(*sector / 4))).count() as u64;
+            prop_assert_eq!(all.distinct(), DistinctBytes { read: lines * 128, written: sectors * 32 });
         }
     }
 }

@@ -131,6 +131,11 @@ impl Traffic {
         self.footprint.merge(&other.footprint);
     }
 
+    /// Takes a range out of the distinct bytes: scratch, which no launch has to bring from memory or leave there.
+    pub fn forget(&mut self, address: u64, bytes: u64) {
+        self.footprint.forget(address / 128, address.saturating_add(bytes).div_ceil(128));
+    }
+
     /// Distinct bytes of device memory that were touched: the least that memory has to deliver and take, whatever the caches.
     pub fn distinct_bytes(&self) -> DistinctBytes {
         self.footprint.distinct()
