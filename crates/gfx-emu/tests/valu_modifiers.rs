@@ -540,7 +540,8 @@ fn scaled_conversions() {
     assert_eq!(half.vgpr[usize::from(D)].0[1], 0x4a00);
     // Thirty-two f32 to fp6 and back through the interleaving form.
     let mut many = wave(DEFAULT_MODE);
-    let values = |n: usize| [0.0, 0.125, 0.5, 1.0, 1.75, 2.0, 4.5, 7.5][n % 8] * if n.is_multiple_of(3) { -1.0f32 } else { 1.0 };
+    let values =
+        |n: usize| [0.0, 0.125, 0.5, 1.0, 1.75, 2.0, 4.5, 7.5][n % 8] * if n.is_multiple_of(3) { -1.0f32 } else { 1.0 };
     for n in 0..16 {
         many.vgpr[n] = Vreg([values(2 * n).to_bits(); 64]);
         many.vgpr[16 + n] = Vreg([values(2 * n + 1).to_bits(); 64]);
