@@ -131,7 +131,8 @@ pub(super) unsafe fn input<const UNIFORM: bool>(step: &Step, wave: &Wave, i: usi
     match step.src[i] {
         // SAFETY: register numbers were checked when the step was made.
         Src::Vgpr(number) => In::Lanes(unsafe { wave.vgpr.as_ptr().add(usize::from(number)).cast() }),
-        _ => In::Uniform(0),
+        // SAFETY: a form is chosen by the kinds of the step's sources: this one is a register.
+        _ => unsafe { std::hint::unreachable_unchecked() },
     }
 }
 
