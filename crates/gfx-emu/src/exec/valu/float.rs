@@ -182,10 +182,42 @@ fn negate(x: u32) -> u32 {
     x ^ 0x8000_0000
 }
 
-/// Both halves of packed halves.
+/// Both halves of packed halves. `op` is a function and no closure: those called twice are not inlined, and the loop over the
+/// lanes then is no vector code.
 #[inline(always)]
-fn both(a: u32, b: u32, c: u32, op: impl Fn(u32, u32, u32) -> u32) -> u32 {
-    op(a & 0xffff, b & 0xffff, c & 0xffff) | op(a >> 16, b >> 16, c >> 16) << 16
+fn both<P: Fp>(p: P, s: [u32; 3], op: impl Fn(P, u32, u32, u32) -> u32) -> u32 {
+    let [a, b, c] = s;
+    op(p, a & 0xffff, b & 0xffff, c & 0xffff) | op(p, a >> 16, b >> 16, c >> 16) << 16
+}
+
+#[inline(always)]
+fn pk_add<P: Fp>(p: P, a: u32, b: u32, _: u32) -> u32 {
+    add16(p, a, b)
+}
+
+#[inline(always)]
+fn pk_mul<P: Fp>(p: P, a: u32, b: u32, _: u32) -> u32 {
+    mul16(p, a, b)
+}
+
+#[inline(always)]
+fn pk_min<P: Fp>(p: P, a: u32, b: u32, _: u32) -> u32 {
+    min16(p, a, b)
+}
+
+#[inline(always)]
+fn pk_max<P: Fp>(p: P, a: u32, b: u32, _: u32) -> u32 {
+    max16(p, a, b)
+}
+
+#[inline(always)]
+fn pk_minimum3<P: Fp>(p: P, a: u32, b: u32, c: u32) -> u32 {
+    propagate16(p, propagate16(p, a, b, false), c, false)
+}
+
+#[inline(always)]
+fn pk_maximum3<P: Fp>(p: P, a: u32, b: u32, c: u32) -> u32 {
+    propagate16(p, propagate16(p, a, b, true), c, true)
 }
 
 /// A dot product of two pairs: products and sums one after another in f32, denormals flushed, nearest even.
@@ -317,18 +349,14 @@ lanes32! { half:
     VFractF16(F16) -> F16 = |p, a| exact16(p, a, fract16);
     VFrexpMantF16(F16) -> F16 = |p, a| exact16(p, a, |x| frexp_mantissa(f64::from(x)) as f32);
     VFrexpExpI16F16(F16) -> I16 = |p, a| (frexp_exponent(f64::from(f(widen16(in16(p, a))))) as u32) & 0xffff;
-    VPkFmaF16(PF16, PF16, PF16) -> PF16 [hot] = |p, a, b, c| both(a, b, c, |a, b, c| fma16(p, a, b, c));
-    VPkFmacF16(PF16, PF16, PF16) -> PF16 [acc] = |p, a, b, c| both(a, b, c, |a, b, c| fma16(p, a, b, c));
-    VPkAddF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(a, b, 0, |a, b, _| add16(p, a, b));
-    VPkMulF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(a, b, 0, |a, b, _| mul16(p, a, b));
-    VPkMinF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(a, b, 0, |a, b, _| min16(p, a, b));
-    VPkMaxF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(a, b, 0, |a, b, _| max16(p, a, b));
-    VPkMinimum3F16(PF16, PF16, PF16) -> PF16 = |p, a, b, c| both(a, b, c, |a, b, c| {
-        propagate16(p, propagate16(p, a, b, false), c, false)
-    });
-    VPkMaximum3F16(PF16, PF16, PF16) -> PF16 = |p, a, b, c| both(a, b, c, |a, b, c| {
-        propagate16(p, propagate16(p, a, b, true), c, true)
-    });
+    VPkFmaF16(PF16, PF16, PF16) -> PF16 [hot] = |p, a, b, c| both(p, [a, b, c], fma16);
+    VPkFmacF16(PF16, PF16, PF16) -> PF16 [acc] = |p, a, b, c| both(p, [a, b, c], fma16);
+    VPkAddF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(p, [a, b, 0], pk_add);
+    VPkMulF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(p, [a, b, 0], pk_mul);
+    VPkMinF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(p, [a, b, 0], pk_min);
+    VPkMaxF16(PF16, PF16) -> PF16 [hot] = |p, a, b| both(p, [a, b, 0], pk_max);
+    VPkMinimum3F16(PF16, PF16, PF16) -> PF16 = |p, a, b, c| both(p, [a, b, c], pk_minimum3);
+    VPkMaximum3F16(PF16, PF16, PF16) -> PF16 = |p, a, b, c| both(p, [a, b, c], pk_maximum3);
     VPackB32F16(F16, F16) -> B32 = |p, a, b| in16(p, a) | in16(p, b) << 16;
 }
 

@@ -3,7 +3,7 @@
 use super::dpp;
 use super::fp::{PLAIN_BITS, PLAIN_MASK, f};
 use super::lane::{Ty, any_float, any_nan};
-use super::simd::blend;
+use super::simd::{BASE, V3, V4, blend};
 use crate::exec::{APERTURE, Flow, Mode, PRIVATE_BASE, SHARED_BASE, Src, Step, Vreg, Wave};
 use crate::isa::{Encoding, Sdwa};
 
@@ -71,7 +71,8 @@ pub(super) fn special(code: u8, wave: &Wave) -> u64 {
 }
 
 /// Copies one register of a source; `part` 1 is the high half of a 64-bit source.
-pub(super) fn read(step: &Step, wave: &Wave, index: Index, i: usize, part: u16, to: &mut Vreg) {
+#[inline(always)]
+pub(super) fn read_at(step: &Step, wave: &Wave, index: Index, i: usize, part: u16, to: &mut Vreg) {
     let value = match step.src[i] {
         Src::Vgpr(number) => {
             let accumulates = step.aux[AUX_ACCUMULATES] != 0 && i == 2;
@@ -102,7 +103,8 @@ pub(super) fn read(step: &Step, wave: &Wave, index: Index, i: usize, part: u16, 
 pub(super) const AUX_ACCUMULATES: usize = 0;
 
 /// Permutes a register as DPP says; returns the lanes that may be written.
-pub(super) fn permute(step: &Step, exec: u64, to: &mut Vreg) -> u64 {
+#[inline(always)]
+pub(super) fn permute_at(step: &Step, exec: u64, to: &mut Vreg) -> u64 {
     let Some(control) = step.inst.mods.dpp else { return !0 };
     let map = dpp::map_of(control.ctrl);
     let from = *to;
@@ -125,6 +127,7 @@ pub(super) fn permute(step: &Step, exec: u64, to: &mut Vreg) -> u64 {
 }
 
 /// Selects a byte or word of each lane.
+#[inline(always)]
 fn select(sdwa: &Sdwa, i: usize, to: &mut Vreg) {
     let (shift, bits) = match sdwa.src_sel[i] {
         sel @ 0..=3 => (8 * u32::from(sel), 8),
@@ -140,6 +143,7 @@ fn select(sdwa: &Sdwa, i: usize, to: &mut Vreg) {
 }
 
 /// Sets the sign bits of `ty` as |x| and -x say.
+#[inline(always)]
 fn sign(ty: Ty, abs: bool, neg: bool, to: &mut Vreg) {
     let bit = match ty {
         Ty::F32 => 0x8000_0000u32,
@@ -153,6 +157,7 @@ fn sign(ty: Ty, abs: bool, neg: bool, to: &mut Vreg) {
 }
 
 /// Both halves of a packed source as `OP_SEL`, `OP_SEL_HI`, `NEG` and `NEG_HI` say.
+#[inline(always)]
 fn pack(ty: Ty, step: &Step, i: usize, to: &mut Vreg) {
     let mods = &step.inst.mods;
     let bit = |field: u8| field >> i & 1 != 0;
@@ -165,10 +170,11 @@ fn pack(ty: Ty, step: &Step, i: usize, to: &mut Vreg) {
 }
 
 /// Fetches source `i` with its modifiers; returns the lanes that may be written.
-pub(super) fn fetch(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut Vreg) -> u64 {
+#[inline(always)]
+pub(super) fn fetch_at(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut Vreg) -> u64 {
     let mods = &step.inst.mods;
-    read(step, wave, index, i, 0, to);
-    let writable = if i == 0 { permute(step, wave.exec(), to) } else { !0 };
+    read_at(step, wave, index, i, 0, to);
+    let writable = if i == 0 { permute_at(step, wave.exec(), to) } else { !0 };
     if let Some(sdwa) = &mods.sdwa
         && i < 2
     {
@@ -194,16 +200,17 @@ pub(super) fn fetch(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to
 }
 
 /// Fetches both halves of a 64-bit source.
-pub(super) fn fetch64(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut [Vreg; 2]) -> u64 {
+#[inline(always)]
+pub(super) fn fetch64_at(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut [Vreg; 2]) -> u64 {
     if ty.width() == 1 {
-        return fetch(step, wave, index, ty, i, &mut to[0]);
+        return fetch_at(step, wave, index, ty, i, &mut to[0]);
     }
     let mods = &step.inst.mods;
-    read(step, wave, index, i, 0, &mut to[0]);
-    read(step, wave, index, i, 1, &mut to[1]);
+    read_at(step, wave, index, i, 0, &mut to[0]);
+    read_at(step, wave, index, i, 1, &mut to[1]);
     let mut writable = !0;
     if i == 0 {
-        writable = permute(step, wave.exec(), &mut to[0]) & permute(step, wave.exec(), &mut to[1]);
+        writable = permute_at(step, wave.exec(), &mut to[0]) & permute_at(step, wave.exec(), &mut to[1]);
     }
     if ty == Ty::F64 {
         sign(Ty::F32, mods.abs >> i & 1 != 0, mods.neg >> i & 1 != 0, &mut to[1]);
@@ -212,6 +219,7 @@ pub(super) fn fetch64(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, 
 }
 
 /// ×2, ×4, ÷2 of a float result, where the output modifier counts; then the clamp to 0..1.
+#[inline(always)]
 fn modify(ty: Ty, step: &Step, mode: Mode, r: &mut Vreg) {
     let mods = &step.inst.mods;
     let keeps = if ty == Ty::F32 { mode.denorm_out_f32() } else { mode.denorm_out_f16_f64() };
@@ -235,6 +243,7 @@ fn modify(ty: Ty, step: &Step, mode: Mode, r: &mut Vreg) {
     }
 }
 
+#[inline(always)]
 pub(super) fn clamp32(mode: Mode, x: u32) -> u32 {
     let value = f(x);
     if value.is_nan() {
@@ -246,6 +255,7 @@ pub(super) fn clamp32(mode: Mode, x: u32) -> u32 {
     }
 }
 
+#[inline(always)]
 pub(super) fn clamp16(mode: Mode, x: u32) -> u32 {
     let x = x & 0xffff;
     match x {
@@ -261,6 +271,7 @@ pub(super) fn clamp16(mode: Mode, x: u32) -> u32 {
     }
 }
 
+#[inline(always)]
 fn modify64(step: &Step, mode: Mode, r: &mut [Vreg; 2]) {
     let mods = &step.inst.mods;
     let scales = mods.omod != 0 && !mode.ieee() && !mode.denorm_out_f16_f64();
@@ -293,6 +304,24 @@ fn modify64(step: &Step, mode: Mode, r: &mut [Vreg; 2]) {
 
 /// Writes a result: all 32 bits, or the part that `DST_SEL`, `OP_SEL` or the operation's width say.
 pub(super) fn store(step: &Step, wave: &mut Wave, index: Index, ty: Ty, keep: bool, r: &mut Vreg, mask: u64) {
+    // SAFETY: the base form needs no features.
+    unsafe { store_at::<BASE>(step, wave, index, ty, keep, r, mask) }
+}
+
+/// [`store`] at a level.
+///
+/// # Safety
+/// The host has the features of level `L`.
+#[inline(always)]
+unsafe fn store_at<const L: u8>(
+    step: &Step,
+    wave: &mut Wave,
+    index: Index,
+    ty: Ty,
+    keep: bool,
+    r: &mut Vreg,
+    mask: u64,
+) {
     let Some(register) = index.register(wave, step.dst[0], DESTINATION) else { return };
     let Some(old) = wave.vgpr.get_mut(register) else { return };
     let mods = &step.inst.mods;
@@ -311,20 +340,32 @@ pub(super) fn store(step: &Step, wave: &mut Wave, index: Index, ty: Ty, keep: bo
             };
         }
     }
-    put(old, r, mask);
+    // SAFETY: the caller vouches for the features.
+    unsafe { put_at::<L>(old, r, mask) };
 }
 
 /// Copies the lanes of a mask.
 pub(super) fn put(to: &mut Vreg, from: &Vreg, mask: u64) {
+    // SAFETY: the base form needs no features.
+    unsafe { put_at::<BASE>(to, from, mask) }
+}
+
+/// [`put`] at a level.
+///
+/// # Safety
+/// The host has the features of level `L`.
+#[inline(always)]
+pub(super) unsafe fn put_at<const L: u8>(to: &mut Vreg, from: &Vreg, mask: u64) {
     if mask == !0 {
         *to = *from;
     } else {
-        // SAFETY: `to` is a register; the base form needs no features.
-        unsafe { blend::<{ super::simd::BASE }>(to, from, mask) };
+        // SAFETY: `to` is a register; the caller vouches for the features.
+        unsafe { blend::<L>(to, from, mask) };
     }
 }
 
 /// A result put into the byte or word that `DST_SEL` names, the rest as `DST_UNUSED` says.
+#[inline(always)]
 fn place(sdwa: &Sdwa, old: u32, value: u32) -> u32 {
     let (shift, bits) = match sdwa.dst_sel {
         sel @ 0..=3 => (8 * u32::from(sel), 8),
@@ -344,6 +385,7 @@ fn place(sdwa: &Sdwa, old: u32, value: u32) -> u32 {
     }
 }
 
+#[inline(always)]
 fn choose<K: Copy>(k: &Kernels<K>, step: &Step, mode: Mode) -> K {
     if let Some(saturate) = k.saturate
         && step.inst.mods.clamp
@@ -363,10 +405,18 @@ fn choose<K: Copy>(k: &Kernels<K>, step: &Step, mode: Mode) -> K {
 /// # Safety
 /// The kernels are for vector units that the host has.
 pub(super) unsafe fn evaluate(step: &Step, wave: &Wave, index: Index, k: &Kernels<Kernel32>, r: &mut Vreg) -> u64 {
+    // SAFETY: the caller vouches for the kernels.
+    unsafe { evaluate_at(step, wave, index, k, r) }
+}
+
+/// # Safety
+/// As [`evaluate`].
+#[inline(always)]
+unsafe fn evaluate_at(step: &Step, wave: &Wave, index: Index, k: &Kernels<Kernel32>, r: &mut Vreg) -> u64 {
     let mut s = [Vreg([0; 64]); 3];
     let mut writable = wave.exec();
     for i in 0..usize::from(k.n) {
-        writable &= fetch(step, wave, index, k.src[i], i, &mut s[i]);
+        writable &= fetch_at(step, wave, index, k.src[i], i, &mut s[i]);
     }
     let kernel = choose(k, step, wave.mode);
     // SAFETY: the caller vouches for the kernels.
@@ -384,15 +434,18 @@ pub(super) unsafe fn evaluate(step: &Step, wave: &Wave, index: Index, k: &Kernel
 
 /// # Safety
 /// As [`evaluate`].
-pub(super) unsafe fn general32(step: &Step, wave: &mut Wave, k: &Kernels<Kernel32>) -> Flow {
+#[inline(always)]
+unsafe fn general32_at<const L: u8>(step: &Step, wave: &mut Wave, k: &Kernels<Kernel32>) -> Flow {
     if wave.mode.vskip() {
         return Flow::Next;
     }
     let index = Index::of(wave);
     let mut r = Vreg([0; 64]);
-    // SAFETY: the caller vouches for the kernels.
-    let mask = unsafe { evaluate(step, wave, index, k, &mut r) };
-    store(step, wave, index, k.dst, k.keep, &mut r, mask);
+    // SAFETY: the caller vouches for the kernels and the features.
+    unsafe {
+        let mask = evaluate_at(step, wave, index, k, &mut r);
+        store_at::<L>(step, wave, index, k.dst, k.keep, &mut r, mask);
+    }
     Flow::Next
 }
 
@@ -407,10 +460,18 @@ pub(super) unsafe fn evaluate64(
     k: &Kernels<Kernel64>,
     r: &mut [Vreg; 2],
 ) -> u64 {
+    // SAFETY: the caller vouches for the kernels.
+    unsafe { evaluate64_at(step, wave, index, k, r) }
+}
+
+/// # Safety
+/// As [`evaluate`].
+#[inline(always)]
+unsafe fn evaluate64_at(step: &Step, wave: &Wave, index: Index, k: &Kernels<Kernel64>, r: &mut [Vreg; 2]) -> u64 {
     let mut s = [[Vreg([0; 64]); 2]; 3];
     let mut writable = wave.exec();
     for i in 0..usize::from(k.n) {
-        writable &= fetch64(step, wave, index, k.src[i], i, &mut s[i]);
+        writable &= fetch64_at(step, wave, index, k.src[i], i, &mut s[i]);
     }
     let kernel = choose(k, step, wave.mode);
     // SAFETY: the caller vouches for the kernels.
@@ -442,24 +503,119 @@ pub(super) unsafe fn evaluate64(
 
 /// # Safety
 /// As [`evaluate`].
-pub(super) unsafe fn general64(step: &Step, wave: &mut Wave, k: &Kernels<Kernel64>) -> Flow {
+#[inline(always)]
+unsafe fn general64_at<const L: u8>(step: &Step, wave: &mut Wave, k: &Kernels<Kernel64>) -> Flow {
     if wave.mode.vskip() {
         return Flow::Next;
     }
     let index = Index::of(wave);
     let mut r = [Vreg([0; 64]); 2];
-    // SAFETY: the caller vouches for the kernels.
-    let mask = unsafe { evaluate64(step, wave, index, k, &mut r) };
-    store64(step, wave, index, k.dst, &r, mask);
+    // SAFETY: the caller vouches for the kernels and the features.
+    unsafe {
+        let mask = evaluate64_at(step, wave, index, k, &mut r);
+        store64_at::<L>(step, wave, index, k.dst, &r, mask);
+    }
     Flow::Next
 }
 
 /// Writes one or two registers.
 pub(super) fn store64(step: &Step, wave: &mut Wave, index: Index, ty: Ty, r: &[Vreg; 2], mask: u64) {
+    // SAFETY: the base form needs no features.
+    unsafe { store64_at::<BASE>(step, wave, index, ty, r, mask) }
+}
+
+/// [`store64`] at a level.
+///
+/// # Safety
+/// The host has the features of level `L`.
+#[inline(always)]
+unsafe fn store64_at<const L: u8>(step: &Step, wave: &mut Wave, index: Index, ty: Ty, r: &[Vreg; 2], mask: u64) {
     for part in 0..ty.width() {
         let Some(register) = index.register(wave, step.dst[0] + part, DESTINATION) else { return };
         if let Some(to) = wave.vgpr.get_mut(register) {
-            put(to, &r[usize::from(part)], mask);
+            // SAFETY: the caller vouches for the features.
+            unsafe { put_at::<L>(to, &r[usize::from(part)], mask) };
+        }
+    }
+}
+
+/// [`read_at`], not inlined.
+pub(super) fn read(step: &Step, wave: &Wave, index: Index, i: usize, part: u16, to: &mut Vreg) {
+    read_at(step, wave, index, i, part, to);
+}
+
+/// [`fetch_at`], not inlined.
+pub(super) fn fetch(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut Vreg) -> u64 {
+    fetch_at(step, wave, index, ty, i, to)
+}
+
+/// [`fetch64_at`], not inlined.
+pub(super) fn fetch64(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut [Vreg; 2]) -> u64 {
+    fetch64_at(step, wave, index, ty, i, to)
+}
+
+/// The general handlers' bodies for one level.
+macro_rules! level {
+    ($features:literal, $level:expr, $narrow:ident, $wide:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $narrow(step: &Step, wave: &mut Wave, k: &Kernels<Kernel32>) -> Flow {
+            // SAFETY: the caller vouches for the features and the kernels.
+            unsafe { general32_at::<{ $level }>(step, wave, k) }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $wide(step: &Step, wave: &mut Wave, k: &Kernels<Kernel64>) -> Flow {
+            // SAFETY: the caller vouches for the features and the kernels.
+            unsafe { general64_at::<{ $level }>(step, wave, k) }
+        }
+    };
+}
+
+level!("avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt", V3, narrow_v3, wide_v3);
+level!("avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl", V4, narrow_v4, wide_v4);
+
+unsafe fn narrow_base(step: &Step, wave: &mut Wave, k: &Kernels<Kernel32>) -> Flow {
+    // SAFETY: the caller vouches for the kernels.
+    unsafe { general32_at::<BASE>(step, wave, k) }
+}
+
+unsafe fn wide_base(step: &Step, wave: &mut Wave, k: &Kernels<Kernel64>) -> Flow {
+    // SAFETY: the caller vouches for the kernels.
+    unsafe { general64_at::<BASE>(step, wave, k) }
+}
+
+/// The general way of a 32-bit operation at level `L`.
+///
+/// # Safety
+/// The host has the features of the level and of the kernels.
+pub(super) unsafe fn general32<const L: u8>(step: &Step, wave: &mut Wave, k: &Kernels<Kernel32>) -> Flow {
+    // SAFETY: the caller vouches for both.
+    unsafe {
+        match L {
+            #[cfg(target_arch = "x86_64")]
+            V3 => narrow_v3(step, wave, k),
+            #[cfg(target_arch = "x86_64")]
+            V4 => narrow_v4(step, wave, k),
+            _ => narrow_base(step, wave, k),
+        }
+    }
+}
+
+/// The same of a 64-bit operation.
+///
+/// # Safety
+/// As [`general32`].
+pub(super) unsafe fn general64<const L: u8>(step: &Step, wave: &mut Wave, k: &Kernels<Kernel64>) -> Flow {
+    // SAFETY: the caller vouches for both.
+    unsafe {
+        match L {
+            #[cfg(target_arch = "x86_64")]
+            V3 => wide_v3(step, wave, k),
+            #[cfg(target_arch = "x86_64")]
+            V4 => wide_v4(step, wave, k),
+            _ => wide_base(step, wave, k),
         }
     }
 }

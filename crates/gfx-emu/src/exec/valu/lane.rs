@@ -131,7 +131,8 @@ pub(super) unsafe fn input<const UNIFORM: bool>(step: &Step, wave: &Wave, i: usi
     match step.src[i] {
         // SAFETY: register numbers were checked when the step was made.
         Src::Vgpr(number) => In::Lanes(unsafe { wave.vgpr.as_ptr().add(usize::from(number)).cast() }),
-        _ => In::Uniform(0),
+        // SAFETY: a form is chosen by the kinds of the step's sources: this one is a register.
+        _ => unsafe { std::hint::unreachable_unchecked() },
     }
 }
 
@@ -201,14 +202,14 @@ unsafe fn fast<O: Lane32, const F: u8, const L: u8>(step: &Step, wave: &mut Wave
 /// As [`Handler`] asks.
 pub(super) unsafe fn general<O: Lane32, const L: u8>(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
     // SAFETY: the step's registers are checked; the kernels are of the step's level.
-    unsafe { general32(step, wave, const { &kernels32::<O, L>() }) }
+    unsafe { general32::<L>(step, wave, const { &kernels32::<O, L>() }) }
 }
 
 /// # Safety
 /// As [`Handler`] asks.
 pub(super) unsafe fn wide<O: Lane64, const L: u8>(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
     // SAFETY: as in `general`.
-    unsafe { general64(step, wave, const { &kernels64::<O, L>() }) }
+    unsafe { general64::<L>(step, wave, const { &kernels64::<O, L>() }) }
 }
 
 pub(super) const fn kernels32<O: Lane32, const L: u8>() -> Kernels<Kernel32> {

@@ -75,10 +75,13 @@ fn from_entry(c: &Compiler, inst: &Inst, entry: &Entry) -> Result<Step, Unsuppor
     Ok(step)
 }
 
-/// Bit i: source i is the same for all lanes.
+/// Bit i: source i is the same for all lanes; bit 7: a source is neither that nor a vector register.
 fn uniform_sources(step: &Step, n: u8) -> u8 {
-    (0..n).filter(|&i| matches!(step.src[usize::from(i)], Src::Scalar(_) | Src::Const(_))).fold(0, |m, i| m | 1 << i)
-        | (0..n).filter(|&i| matches!(step.src[usize::from(i)], Src::Special(_))).fold(0, |m, _| m | 0x80)
+    (0..n).fold(0, |form, i| match step.src[usize::from(i)] {
+        Src::Scalar(_) | Src::Const(_) => form | 1 << i,
+        Src::Vgpr(_) => form,
+        _ => form | 0x80,
+    })
 }
 
 /// Applies |x|, -x and half selects to constant sources, so that they need not be applied at run time.

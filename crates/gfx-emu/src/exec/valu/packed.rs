@@ -1,9 +1,10 @@
 //! Packed f32, mixed-precision multiply-add, and the wide masked sum of differences.
 
 use super::fp::*;
-use super::general::{DESTINATION, Index, clamp16, clamp32, put, read, special};
+use super::general::{DESTINATION, Index, clamp16, clamp32, put, put_at, read, special};
 use super::int::masked_sad;
 use super::lane::{FromMode, Ty};
+use super::simd::{BASE, V3, V4};
 use super::{source, step};
 use crate::exec::Env;
 use crate::exec::step::{Compiler, Flow, Handler, Level, Src, Step, Unsupported};
@@ -112,7 +113,7 @@ fn compute_any<O: Pair>(s: [&Vreg; 3], mode: Mode, r: &mut Vreg) {
 }
 
 #[inline(always)]
-fn pair_at<O: Pair>(step: &Step, wave: &mut Wave) -> Flow {
+unsafe fn pair_at<O: Pair, const L: u8>(step: &Step, wave: &mut Wave) -> Flow {
     if wave.mode.vskip() {
         return Flow::Next;
     }
@@ -135,35 +136,41 @@ fn pair_at<O: Pair>(step: &Step, wave: &mut Wave) -> Flow {
             r.0.iter_mut().for_each(|lane| *lane = clamp32(wave.mode, *lane));
         }
     }
-    write_pair(step, wave, index, &r);
+    // SAFETY: the caller vouches for the features.
+    unsafe { write_pair::<L>(step, wave, index, &r) };
     Flow::Next
 }
 
-fn write_pair(step: &Step, wave: &mut Wave, index: Index, r: &[Vreg; 2]) {
+#[inline(always)]
+unsafe fn write_pair<const L: u8>(step: &Step, wave: &mut Wave, index: Index, r: &[Vreg; 2]) {
     let exec = wave.exec();
     for (part, value) in (0..).zip(r) {
         if let Some(register) = index.register(wave, step.dst[0] + part, DESTINATION)
             && let Some(to) = wave.vgpr.get_mut(register)
         {
-            put(to, value, exec);
+            // SAFETY: the caller vouches for the features.
+            unsafe { put_at::<L>(to, value, exec) };
         }
     }
 }
 
 unsafe fn pair_base<O: Pair>(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-    pair_at::<O>(step, wave)
+    // SAFETY: the caller vouches for the features.
+    unsafe { pair_at::<O, BASE>(step, wave) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
 unsafe fn pair_v3<O: Pair>(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-    pair_at::<O>(step, wave)
+    // SAFETY: the caller vouches for the features.
+    unsafe { pair_at::<O, V3>(step, wave) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn pair_v4<O: Pair>(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-    pair_at::<O>(step, wave)
+    // SAFETY: the caller vouches for the features.
+    unsafe { pair_at::<O, V4>(step, wave) }
 }
 
 /// The handler of a packed operation at a level.
@@ -191,7 +198,8 @@ unsafe fn move_pair(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
             _ => read(step, wave, index, i, part, r),
         }
     }
-    write_pair(step, wave, index, &r);
+    // SAFETY: the base form needs no features.
+    unsafe { write_pair::<BASE>(step, wave, index, &r) };
     Flow::Next
 }
 

@@ -2,11 +2,11 @@
 
 use crate::exec::Vreg;
 
-/// [`Level::Base`] as a constant parameter.
+/// `Level::Base` as a constant parameter.
 pub(super) const BASE: u8 = 0;
-/// [`Level::V3`].
+/// `Level::V3`.
 pub(super) const V3: u8 = 1;
-/// [`Level::V4`].
+/// `Level::V4`.
 pub(super) const V4: u8 = 2;
 
 /// Copies the lanes of `from` that `mask` names.

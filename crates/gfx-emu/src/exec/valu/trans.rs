@@ -97,7 +97,7 @@ fn sine(x: f64) -> f64 {
     let p = z.mul_add(p, 1.605_904_383_682_161_3e-10);
     let p = z.mul_add(p, -2.505_210_838_544_172e-8);
     let p = z.mul_add(p, 2.755_731_922_398_589e-6);
-    let p = z.mul_add(p, -1.984_126_984_126_984_1e-4);
+    let p = z.mul_add(p, -1.0 / 5040.0);
     let p = z.mul_add(p, 8.333_333_333_333_333e-3);
     let p = z.mul_add(p, -1.0 / 6.0);
     (z * t).mul_add(p, t)
