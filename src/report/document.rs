@@ -390,11 +390,16 @@ impl CaseResult {
 
     /// Takes over what an emulated run says.
     pub fn set_emulated(&mut self, emulated: &Emulated) {
-        self.bound = emulated.bound.as_ref().map(|bound| BoundDoc {
-            ns: bound.ns,
-            limiter: bound.limiter.clone(),
-            by_resource: bound.by_resource.clone(),
-            floor_over_bound: self.floor_ns.filter(|_| bound.ns > 0.0).map(|floor| floor / bound.ns),
+        // The floor is a bound too: it is the larger one where a sample of workgroups tells too little of the memory.
+        self.bound = emulated.bound.as_ref().map(|bound| {
+            let floor = self.floor_ns.filter(|floor| *floor > bound.ns);
+            let ns = floor.unwrap_or(bound.ns);
+            BoundDoc {
+                ns,
+                limiter: if floor.is_some() { "floor".to_owned() } else { bound.limiter.clone() },
+                by_resource: bound.by_resource.clone(),
+                floor_over_bound: self.floor_ns.filter(|_| ns > 0.0).map(|floor| floor / ns),
+            }
         });
         self.counters.clone_from(&emulated.counters);
         self.launches.clone_from(&emulated.launches);
