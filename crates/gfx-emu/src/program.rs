@@ -50,11 +50,7 @@ impl Program {
     }
 
     #[cold]
-    fn make<'a>(
-        &'a self,
-        pc: u32,
-        slot: &'a OnceLock<Result<Box<Step>, Missing>>,
-    ) -> Result<&'a Step, &'a FaultKind> {
+    fn make<'a>(&'a self, pc: u32, slot: &'a OnceLock<Result<Box<Step>, Missing>>) -> Result<&'a Step, &'a FaultKind> {
         let made = slot.get_or_init(|| self.compile(pc).map(Box::new).map_err(Box::new));
         made.as_deref().map_err(|missing| &**missing)
     }

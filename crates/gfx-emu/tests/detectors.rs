@@ -1,6 +1,6 @@
 //! Optional detectors: reads of memory that nothing has written, LDS races, and poison; and that results and counters do not
 //! depend on the number of threads.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -35,8 +35,16 @@ fn reads_of_what_nothing_wrote() {
         (0, "global_store_dword v1, v0, s[4:5]\nglobal_load_dword v2, v1, s[4:5]", None),
         (0, "global_store_short v1, v0, s[4:5]\nglobal_load_ushort v2, v1, s[4:5]", None),
         (0, "global_store_short v1, v0, s[4:5]\nglobal_load_dword v2, v1, s[4:5]", Some(Some(0))),
-        (4, "v_cmp_lt_u32 vcc, 0, v0\ns_and_saveexec_b64 s[8:9], vcc\nglobal_store_dword v1, v0, s[4:5]\ns_mov_b64 exec, -1\nglobal_load_dword v2, v1, s[4:5]", None),
-        (0, "scratch_load_dword v2, off, off\ns_mov_b32 s8, s4\ns_and_b32 s9, s5, 0xffff\ns_movk_i32 s10, 256\ns_mov_b32 s11, 0x20000\nbuffer_load_dword v2, off, s[8:11], 0", Some(Some(0))),
+        (
+            4,
+            "v_cmp_lt_u32 vcc, 0, v0\ns_and_saveexec_b64 s[8:9], vcc\nglobal_store_dword v1, v0, s[4:5]\ns_mov_b64 exec, -1\nglobal_load_dword v2, v1, s[4:5]",
+            None,
+        ),
+        (
+            0,
+            "scratch_load_dword v2, off, off\ns_mov_b32 s8, s4\ns_and_b32 s9, s5, 0xffff\ns_movk_i32 s10, 256\ns_mov_b32 s11, 0x20000\nbuffer_load_dword v2, off, s[8:11], 0",
+            Some(Some(0)),
+        ),
     ];
     for (written, body, blamed) in cases {
         let kernel = Kernel { scratch: 16, ..Kernel::default() };
@@ -106,8 +114,14 @@ fn lds_races() {
         // Bytes of one word that belong to different waves.
         ("v_add_u32 v2, s8, v2\nds_write_b8 v2, v0", false),
         ("s_cbranch_scc1 .Lread\nds_write_b32 v2, v0\ns_branch .Lend\n.Lread:\nds_read_b32 v3, v2\n.Lend:", true),
-        ("s_cbranch_scc1 .Lread\nds_write_b32 v2, v0\ns_barrier\ns_branch .Lend\n.Lread:\ns_barrier\nds_read_b32 v3, v2\n.Lend:", false),
-        ("s_cbranch_scc1 .Lread\nds_add_u32 v2, v0\ns_branch .Lend\n.Lread:\nds_read_b64 v[4:5], v2 offset:8\n.Lend:", true),
+        (
+            "s_cbranch_scc1 .Lread\nds_write_b32 v2, v0\ns_barrier\ns_branch .Lend\n.Lread:\ns_barrier\nds_read_b32 v3, v2\n.Lend:",
+            false,
+        ),
+        (
+            "s_cbranch_scc1 .Lread\nds_add_u32 v2, v0\ns_branch .Lend\n.Lread:\nds_read_b64 v[4:5], v2 offset:8\n.Lend:",
+            true,
+        ),
         // Through flat addresses and direct loads.
         ("s_mov_b64 s[10:11], src_shared_base\nv_mov_b32 v3, s11\nflat_store_dword v[2:3], v0", true),
         ("s_mov_b32 m0, 0\nglobal_load_lds_dword v2, s[4:5]", true),
@@ -193,9 +207,11 @@ fn threads_change_nothing() {
             let x: Vec<f32> = (0..25_600).map(|i| (i * 37 % 101) as f32).collect();
             let (dx, out) = (device.buffer("x", &x), device.buffer("out", &vec![0_f32; 25_600]));
             let (count, sum) = (device.buffer("count", &[0_u32; 2]), device.buffer("sum", &[0_f32]));
-            let outcome = device.run("k", 200, 128, Args::default().u64(dx).u64(out).u64(count).u64(sum).done()).unwrap();
+            let outcome =
+                device.run("k", 200, 128, Args::default().u64(dx).u64(out).u64(count).u64(sum).done()).unwrap();
             let memory = (device.read::<u32>(out, 25_600), device.read::<u32>(count, 2), device.read::<u32>(sum, 1));
-            let seen = (memory, outcome.counts.clone(), outcome.traffic.counts, outcome.steps_by_xcd.clone(), outcome.waves);
+            let seen =
+                (memory, outcome.counts.clone(), outcome.traffic.counts, outcome.steps_by_xcd.clone(), outcome.waves);
             let reference = first.get_or_insert_with(|| seen.clone());
             assert!(seen == *reference, "{threads} threads");
         }

@@ -1,5 +1,5 @@
 //! Planted errors: each is caught and named with kernel, place, instruction, wave, lane, address and nearest allocation.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -45,12 +45,30 @@ fn one_element_out_of_bounds_is_caught_wherever_it_is_touched() {
     let resource = "s_mov_b32 s8, s4\ns_and_b32 s9, s5, 0xffff\ns_movk_i32 s10, 0x4000\ns_mov_b32 s11, 0x20000\n";
     let buffer_load = format!("{resource}buffer_load_dword v2, v1, s[8:11], 0 offen offset:4");
     let cases: [(&str, &str, Access, u32, u64); 11] = [
-        ("global_load_dword v2, v1, s[4:5] offset:4", "global_load_dword v2, v1, s[4:5] offset:4", Access::Read, 4, 512),
+        (
+            "global_load_dword v2, v1, s[4:5] offset:4",
+            "global_load_dword v2, v1, s[4:5] offset:4",
+            Access::Read,
+            4,
+            512,
+        ),
         ("global_load_ushort v2, v1, s[4:5] offset:4", "global_load_ushort", Access::Read, 2, 512),
         ("v_lshlrev_b32 v1, 2, v1\nglobal_load_dwordx4 v[2:5], v1, s[4:5]", "global_load_dwordx4", Access::Read, 16, 0),
-        ("global_store_dword v1, v0, s[4:5] offset:4", "global_store_dword v1, v0, s[4:5] offset:4", Access::Write, 4, 512),
+        (
+            "global_store_dword v1, v0, s[4:5] offset:4",
+            "global_store_dword v1, v0, s[4:5] offset:4",
+            Access::Write,
+            4,
+            512,
+        ),
         ("global_store_byte v1, v0, s[4:5] offset:4", "global_store_byte", Access::Write, 1, 512),
-        ("global_atomic_add v1, v0, s[4:5] offset:4", "global_atomic_add v1, v0, s[4:5] offset:4", Access::Atomic, 4, 512),
+        (
+            "global_atomic_add v1, v0, s[4:5] offset:4",
+            "global_atomic_add v1, v0, s[4:5] offset:4",
+            Access::Atomic,
+            4,
+            512,
+        ),
         (&buffer_load, "buffer_load_dword v2, v1, s[8:11], 0 offen offset:4", Access::Read, 4, 512),
         (
             "v_mov_b32 v3, s5\nv_add_co_u32 v2, vcc, s4, v1\nv_addc_co_u32 v3, vcc, 0, v3, vcc\nflat_load_dword v4, v[2:3] offset:4",
@@ -67,7 +85,9 @@ fn one_element_out_of_bounds_is_caught_wherever_it_is_touched() {
         let Some((fault, mem)) = planted(body, 0) else { return };
         let shown = fault.to_string();
         assert!(fault.text.starts_with(text), "{shown}");
-        let FaultKind::Memory { access: found, address, bytes: width, nearest } = &fault.kind else { panic!("{shown}") };
+        let FaultKind::Memory { access: found, address, bytes: width, nearest } = &fault.kind else {
+            panic!("{shown}")
+        };
         assert_eq!((*found, *width), (access, bytes), "{shown}");
         if body.contains("dwordx4 v") {
             // Lane 32 is the first whose 16 bytes start past the end.
@@ -88,7 +108,10 @@ fn one_element_out_of_bounds_is_caught_wherever_it_is_touched() {
 #[test]
 fn the_place_is_the_instructions() {
     // START is 8 + 4 + 4 bytes (s_load, VOP2, SOPP); the store follows an 8-byte load.
-    let Some((fault, _)) = planted("global_load_dword v2, v1, s[4:5]\nglobal_store_dword v1, v0, s[4:5] offset:4", 0) else { return };
+    let Some((fault, _)) = planted("global_load_dword v2, v1, s[4:5]\nglobal_store_dword v1, v0, s[4:5] offset:4", 0)
+    else {
+        return;
+    };
     assert_eq!((fault.offset, fault.kernel.as_str()), (24, "k"));
 }
 
@@ -144,7 +167,10 @@ fn other_spaces_and_alignments() {
     let cases = [
         ("v_mov_b32 v1, 2\nglobal_atomic_add v1, v0, s[4:5]", "misaligned global address"),
         ("v_mov_b32 v1, 62\nscratch_load_dword v2, v1, off", "outside the 64 B of scratch of a lane"),
-        ("scratch_store_dword off, v0, off offset:64", "memory fault: write of 4 B at 0x40, outside the 64 B of scratch"),
+        (
+            "scratch_store_dword off, v0, off offset:64",
+            "memory fault: write of 4 B at 0x40, outside the 64 B of scratch",
+        ),
         ("v_mov_b32 v2, 16\nv_mov_b32 v3, 0\nflat_load_dword v4, v[2:3]", "memory fault: read of 4 B at 0x10, "),
         ("s_mov_b64 s[8:9], 0\ns_load_dword s8, s[8:9], 0x10", "memory fault: read of 4 B at 0x10, "),
     ];
@@ -158,7 +184,10 @@ fn other_spaces_and_alignments() {
 fn code_that_cannot_run() {
     type Check = fn(&FaultKind) -> bool;
     let cases: [(&str, Check); 6] = [
-        (".long 0xbfffffff\n.long 0", |kind| matches!(kind, FaultKind::UnknownInstruction { words } if words[0] == 0xbfff_ffff)),
+        (
+            ".long 0xbfffffff\n.long 0",
+            |kind| matches!(kind, FaultKind::UnknownInstruction { words } if words[0] == 0xbfff_ffff),
+        ),
         ("v_mov_b32 v200, 0", |kind| matches!(kind, FaultKind::Register(name) if name == "v200")),
         ("v_accvgpr_write_b32 a64, 0", |kind| matches!(kind, FaultKind::Register(name) if name == "a64")),
         ("s_trap 2", |kind| *kind == FaultKind::Trap(2)),
@@ -171,13 +200,19 @@ fn code_that_cannot_run() {
         assert_eq!((fault.kernel.as_str(), fault.wave), ("k", 0), "{fault}");
     }
     // Unreachable words do no harm.
-    let Some((mut device, mem)) = device("s_branch .Lover\n.long 0xbfffffff\nv_mov_b32 v200, 0\n.Lover:", 0, 1) else { return };
+    let Some((mut device, mem)) = device("s_branch .Lover\n.long 0xbfffffff\nv_mov_b32 v200, 0\n.Lover:", 0, 1) else {
+        return;
+    };
     run(&mut device, mem, 64).unwrap();
 }
 
 #[test]
 fn endless_loops_end() {
-    for body in ["s_nop 0\n.Lagain:\ns_branch .Lagain", "s_nop 0\n.Lagain:\ns_sleep 1\ns_branch .Lagain", "s_nop 0\n.Lagain:\ns_barrier\ns_branch .Lagain"] {
+    for body in [
+        "s_nop 0\n.Lagain:\ns_branch .Lagain",
+        "s_nop 0\n.Lagain:\ns_sleep 1\ns_branch .Lagain",
+        "s_nop 0\n.Lagain:\ns_barrier\ns_branch .Lagain",
+    ] {
         let Some((mut device, mem)) = device(body, 0, 1) else { return };
         device.options.instruction_limit = 1_000_000;
         let fault = fault_of(run(&mut device, mem, 256));

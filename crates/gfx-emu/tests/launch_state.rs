@@ -1,5 +1,5 @@
 //! What a kernel finds when it starts: arguments, preloaded and hidden ones, the dispatch packet, counters of what ran.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -19,7 +19,9 @@ fn preloaded_arguments() {
     let source = "KERNEL void k(u32 *out, u32 a, u32 b, u64 c, unsigned char d, unsigned short e) {
         out[tid() + wg() * 64] = a + b * tid() + (u32)(c >> 32) + d * 1000 + e + wg(); }";
     for arch in [Arch::Gfx942, Arch::Gfx90a] {
-        let Some(code) = compile_with(arch, source, &["-O3", "-mllvm", "-amdgpu-kernarg-preload-count=16"]) else { return };
+        let Some(code) = compile_with(arch, source, &["-O3", "-mllvm", "-amdgpu-kernarg-preload-count=16"]) else {
+            return;
+        };
         let mut device = Device::new(arch, &code);
         let preload = device.module.kernel("k").unwrap().descriptor.kernarg_preload;
         assert!(preload.length_dwords >= 6, "{preload:?}");
@@ -133,7 +135,10 @@ fn registers_at_the_start() {
         v_mul_u32_u24 v4, 8, v2\nv_add_u32 v4, v4, v1\nv_mul_u32_u24 v5, 32, v3\nv_add_u32 v4, v4, v5\n\
         v_add_u32 v5, s11, v4\nv_lshlrev_b32 v5, 3, v5\nv_mov_b32 v6, v0\nv_mov_b32 v7, s10\nv_and_b32 v8, 63, v4\n\
         v_cmp_eq_u32 vcc, 0, v8\nv_mov_b32 v9, s7\nv_cndmask_b32 v7, v7, v9, vcc\nglobal_store_dwordx2 v5, v[6:7], s[8:9]";
-    let Some(code) = assemble(Arch::Gfx942, body, &Kernel { descriptor: descriptor.into(), ..Kernel::default() }) else { return };
+    let Some(code) = assemble(Arch::Gfx942, body, &Kernel { descriptor: descriptor.into(), ..Kernel::default() })
+    else {
+        return;
+    };
     let mut device = Device::new(Arch::Gfx942, &code);
     let out = device.buffer("out", &vec![0_u64; 12 * 96]);
     let outcome = run(&mut device, [2, 3, 2], [8, 4, 3], 0, Args::default().u64(out).done());
@@ -144,7 +149,7 @@ fn registers_at_the_start() {
         let wave = item / 64;
         // First wave: bit 31; the wave's number from bit 20; waves of the workgroup below.
         let info = if wave == 0 { 1 << 31 | 2 } else { 1 << 20 | 2 };
-        let second = if item % 64 == 0 { info } else { 8 | 4 << 16 };
+        let second = if item.is_multiple_of(64) { info } else { 8 | 4 << 16 };
         assert_eq!(value, packed | second << 32, "{index}");
     }
 }

@@ -1,6 +1,6 @@
 //! LDS instructions: every width, the two-address forms, atomics, lane crossing, append and consume, and gfx950's
 //! transposing reads, against models over a byte array.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -79,7 +79,16 @@ fn reads_and_writes_of_every_width() {
             checks.line(format_args!("v_mov_b32 v20, -1\nds_read_{name} v20, v10 offset:3"));
             checks.expect(format_args!("ds_read_{name}"), "v20", want);
         }
-        let writes = [("b8", 1, 0), ("b16", 2, 0), ("b8_d16_hi", 1, 2), ("b16_d16_hi", 2, 2), ("b32", 4, 0), ("b64", 8, 0), ("b96", 12, 0), ("b128", 16, 0)];
+        let writes = [
+            ("b8", 1, 0),
+            ("b16", 2, 0),
+            ("b8_d16_hi", 1, 2),
+            ("b16_d16_hi", 2, 2),
+            ("b32", 4, 0),
+            ("b64", 8, 0),
+            ("b96", 12, 0),
+            ("b128", 16, 0),
+        ];
         for (index, (name, bytes, from)) in writes.into_iter().enumerate() {
             let dwords = (bytes as u32).div_ceil(4);
             let align = if bytes > 8 { 4 } else { 1 };
@@ -131,7 +140,8 @@ fn two_addresses() {
             let sources = format!("{}, {}", span(24, count), span(24 + count, count));
             let offsets = format!("offset0:{first} offset1:{second}");
             if swaps {
-                let name = format!("ds_wrxchg2{}_rtn_{}", if stride > 100 { "st64" } else { "" }, &suffix[suffix.len() - 3..]);
+                let name =
+                    format!("ds_wrxchg2{}_rtn_{}", if stride > 100 { "st64" } else { "" }, &suffix[suffix.len() - 3..]);
                 checks.line(format_args!("{name} {}, v10, {sources} {offsets}", span(30, 2 * count)));
             } else {
                 checks.line(format_args!("ds_write2{dash}{suffix} v10, {sources} {offsets}"));
@@ -226,13 +236,10 @@ const WIDE: [Change; 20] = [
     ("max_{}f64", |old, x, _| if d(x) > d(old) { x } else { old }),
     ("add_{}f64", |old, x, _| (d(old) + d(x)).to_bits()),
     ("wrxchg_{}b64", |_, x, _| x),
-    (
-        "condxchg32_{}b64",
-        |old, x, _| {
-            let pick = |old: u64, x: u64| if x & 0x8000_0000 != 0 { x & 0x7fff_ffff } else { old & 0xffff_ffff };
-            pick(old, x) | pick(old >> 32, x >> 32) << 32
-        },
-    ),
+    ("condxchg32_{}b64", |old, x, _| {
+        let pick = |old: u64, x: u64| if x & 0x8000_0000 != 0 { x & 0x7fff_ffff } else { old & 0xffff_ffff };
+        pick(old, x) | pick(old >> 32, x >> 32) << 32
+    }),
 ];
 
 /// Finite values in which equal pairs, edges and both float signs occur.
@@ -240,7 +247,9 @@ fn value(random: &mut Random, name: &str, index: usize) -> u64 {
     let edges = [0, 7, 7, 1 << 31, u64::MAX >> 1, u64::MAX, 0x3f80_0000_3f80_0000, 0x4000_c000_4000_c000];
     match (name, index % 3) {
         (name, _) if name.contains("f16") => random.next() & 0x3fff_bfff_3fff_bfff,
-        (name, _) if name.contains("f32") => b(((random.next() >> 40) as f32 - 8e6) * 2_f32.powi((index % 40) as i32 - 20)),
+        (name, _) if name.contains("f32") => {
+            b(((random.next() >> 40) as f32 - 8e6) * 2_f32.powi((index % 40) as i32 - 20))
+        }
         (name, _) if name.contains("f64") => ((random.next() >> 11) as f64 - 4e15).to_bits(),
         (_, 0) => edges[index / 3 % edges.len()],
         _ => random.next() >> (random.next() % 40),
@@ -311,7 +320,11 @@ fn atomics() {
                         checks.expect(format_args!("{name} {k}"), format_args!("v{}", 30 + k), old[k as usize]);
                     }
                     checks.line(format_args!("ds_read_b32 v62, v10 offset:{}", k * 4));
-                    checks.expect(format_args!("{name}, memory {k}"), "v62", lanes(|lane| word(&model, at[lane as usize] + k * 4)));
+                    checks.expect(
+                        format_args!("{name}, memory {k}"),
+                        "v62",
+                        lanes(|lane| word(&model, at[lane as usize] + k * 4)),
+                    );
                 }
             }
         }
@@ -325,7 +338,9 @@ fn float_atomics_follow_the_denormal_mode() {
     checks.kernel.lds = 256;
     // The smallest denormal twice: 2 with denormals, 0 without.
     for (mode, want) in [(3, 2), (0, 0)] {
-        checks.line(format_args!("v_mov_b32 v1, 1\nds_write_b32 v60, v1\ns_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), {mode}"));
+        checks.line(format_args!(
+            "v_mov_b32 v1, 1\nds_write_b32 v60, v1\ns_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), {mode}"
+        ));
         checks.line("ds_add_f32 v60, v1\ns_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3\nds_read_b32 v2, v60");
         checks.expect(format_args!("ds_add_f32, mode {mode}"), "v2", [want; 64]);
     }
@@ -372,11 +387,19 @@ fn crossing_lanes() {
             // Rotate right by 3 in groups of 8: bits 4:3 stay.
             ("0xc478", Box::new(|lane| lane / 8 * 8 + (lane + 5) % 8)),
             // FFT: all five bits reversed, and the low four alone.
-            ("0xe000", Box::new(|lane| lane / 32 * 32 + (0..5).fold(0, |sum, bit| sum + ((lane >> bit & 1) << (4 - bit))))),
-            ("0xe010", Box::new(|lane| lane / 16 * 16 + (0..4).fold(0, |sum, bit| sum + ((lane >> bit & 1) << (3 - bit))))),
+            (
+                "0xe000",
+                Box::new(|lane| lane / 32 * 32 + (0..5).fold(0, |sum, bit| sum + ((lane >> bit & 1) << (4 - bit)))),
+            ),
+            (
+                "0xe010",
+                Box::new(|lane| lane / 16 * 16 + (0..4).fold(0, |sum, bit| sum + ((lane >> bit & 1) << (3 - bit)))),
+            ),
         ];
         for (pattern, source) in swizzles {
-            checks.line(format_args!("v_mov_b32 v15, -1\ns_mov_b64 exec, s[20:21]\nds_swizzle_b32 v15, v10 offset:{pattern}"));
+            checks.line(format_args!(
+                "v_mov_b32 v15, -1\ns_mov_b64 exec, s[20:21]\nds_swizzle_b32 v15, v10 offset:{pattern}"
+            ));
             let want = lanes(|lane| if on(source(lane)) { data[source(lane) as usize] } else { 0 });
             checks.expect_in(format_args!("ds_swizzle {pattern} {mask:#x}"), "v15", mask, want);
         }

@@ -1,6 +1,6 @@
 //! FLAT, GLOBAL, SCRATCH, MUBUF and MTBUF: every width and address form, apertures, resources, formats, loads into LDS, and
 //! the atomics, against models over the memory's words.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -64,7 +64,9 @@ const STORES: [(&str, u32, u32); 8] = [
 
 /// The address of each lane's offset as a pair v[10:11].
 fn pair(checks: &mut Checks, offsets: Lanes) {
-    checks.vector(10, offsets).line("v_mov_b32 v11, s85\nv_add_co_u32 v10, vcc, s84, v10\nv_addc_co_u32 v11, vcc, 0, v11, vcc");
+    checks
+        .vector(10, offsets)
+        .line("v_mov_b32 v11, s85\nv_add_co_u32 v10, vcc, s84, v10\nv_addc_co_u32 v11, vcc, 0, v11, vcc");
 }
 
 fn expect_load(checks: &mut Checks, label: &str, (name, bytes, change): Load, memory: &[u32], at: Lanes, mask: u64) {
@@ -112,7 +114,11 @@ fn loads_and_stores_of_every_width_and_address_form() {
             let forms: [(&str, u64); 4] = [("row", u64::MAX), ("saddr", u64::MAX), ("flat", mask), ("global", mask)];
             for (form, on) in forms {
                 let gap = if form == "row" { bytes } else { 20 };
-                let at = lanes(|lane| 8000 + if form == "row" { lane } else { lane * 45 % 64 } * gap + 4 * index as u32 + lane % 2 * u32::from(form != "row"));
+                let at = lanes(|lane| {
+                    8000 + if form == "row" { lane } else { lane * 45 % 64 } * gap
+                        + 4 * index as u32
+                        + lane % 2 * u32::from(form != "row")
+                });
                 checks.line("s_mov_b64 exec, -1");
                 match form {
                     "saddr" => {
@@ -165,7 +171,9 @@ fn scratch_and_apertures() {
     let merged = |lane: u32| data[0][lane as usize] & 0xff00_00ff | (data[2][lane as usize] & 0xffff) << 8;
     checks.expect("scratch_store_short unaligned", "v36", lanes(merged));
     // The same bytes through flat addresses: the private aperture.
-    checks.line("s_mov_b64 s[40:41], src_private_base\nv_mov_b32 v11, s41\nv_mov_b32 v10, 196\nflat_load_dword v37, v[10:11]");
+    checks.line(
+        "s_mov_b64 s[40:41], src_private_base\nv_mov_b32 v11, s41\nv_mov_b32 v10, 196\nflat_load_dword v37, v[10:11]",
+    );
     checks.expect("flat private", "v37", data[1]);
     // Lanes of one instruction in LDS, scratch and device memory.
     checks.line("s_mov_b64 s[42:43], src_shared_base\nds_write_b32 v60, v23");
@@ -181,7 +189,11 @@ fn scratch_and_apertures() {
     checks.expect("flat in three spaces", "v38", want);
     checks.line("v_mov_b32 v12, v60\nv_mov_b32 v13, s43\nflat_atomic_add v39, v[12:13], v20 sc0");
     checks.line("ds_read_b32 v40, v60").expect("flat atomic in LDS", "v39", data[3]);
-    checks.expect("flat atomic in LDS, memory", "v40", lanes(|lane| data[3][lane as usize].wrapping_add(data[0][lane as usize])));
+    checks.expect(
+        "flat atomic in LDS, memory",
+        "v40",
+        lanes(|lane| data[3][lane as usize].wrapping_add(data[0][lane as usize])),
+    );
     checks.run(&[0xc0ffee], &[0xc0ffee]);
 }
 
@@ -217,7 +229,11 @@ fn buffers() {
                     let at = offsets[lane as usize] + 8 + 4 * k;
                     if at + bytes.min(4) <= records { change(unaligned(&memory, base + at, bytes)) } else { 0 }
                 });
-                checks.expect(format_args!("buffer_load_{name} {k} soffset {soffset}"), format_args!("v{}", 20 + k), want);
+                checks.expect(
+                    format_args!("buffer_load_{name} {k} soffset {soffset}"),
+                    format_args!("v{}", 20 + k),
+                    want,
+                );
             }
         }
         // Structured: 40 records of 24 bytes.
@@ -245,7 +261,11 @@ fn buffers() {
     // The lane added to the index, the stride's high bits where the data format is otherwise.
     resource(&mut checks, 20, 60 * 20, 4 | 5 << 3 | 1 << 23, false);
     checks.line("buffer_load_dword v20, off, s[40:43], 0 offset:8");
-    checks.expect("add_tid", "v20", lanes(|lane| if lane * 20 + 12 <= 1200 { read(u64::from(lane * 20 + 8)) } else { 0 }));
+    checks.expect(
+        "add_tid",
+        "v20",
+        lanes(|lane| if lane * 20 + 12 <= 1200 { read(u64::from(lane * 20 + 8)) } else { 0 }),
+    );
     // An unbound resource reads 0.
     checks.line("s_mov_b64 s[40:41], 0\ns_mov_b64 s[42:43], 0\nv_mov_b32 v20, 1\nv_mov_b32 v21, 1");
     checks.line("buffer_load_dword v20, off, s[40:43], 0\nbuffer_load_format_x v21, off, s[40:43], 0");
@@ -284,11 +304,15 @@ fn buffer_stores_and_loads_into_lds() {
         let offsets = lanes(|lane| lane * 33 % 64 * 12);
         let source = |lane: u32| unaligned(&after, offsets[lane as usize], bytes);
         checks.line(zero).vector(10, offsets).scalar("m0", 0x110);
-        checks.line(format_args!("global_load_lds_{name} v10, s[84:85]\ns_waitcnt vmcnt(0)\nds_read_b32 v2, v60 offset:0x110"));
+        checks.line(format_args!(
+            "global_load_lds_{name} v10, s[84:85]\ns_waitcnt vmcnt(0)\nds_read_b32 v2, v60 offset:0x110"
+        ));
         checks.expect(format_args!("global_load_lds_{name}"), "v2", lanes(|lane| change(source(lane))));
         resource(&mut checks, 0, 600, PLAIN, false);
         // The immediate counts on both sides.
-        checks.line(zero).line(format_args!("buffer_load_{name} v10, s[40:43], 0 offen offset:4 lds\ns_waitcnt vmcnt(0)"));
+        checks
+            .line(zero)
+            .line(format_args!("buffer_load_{name} v10, s[40:43], 0 offen offset:4 lds\ns_waitcnt vmcnt(0)"));
         checks.line("ds_read_b32 v2, v60 offset:0x114");
         let want = lanes(|lane| {
             let at = offsets[lane as usize] + 4;
@@ -329,12 +353,21 @@ fn wide_loads_into_lds() {
 #[test]
 fn formats() {
     let mut checks = Checks::new(Arch::Gfx942);
-    let memory: Vec<u32> = vec![0x8040_ff01, 0x3f80_0000, 0xc000_3c00, 0x7c01_ffff, 0xffc0_07ff, 0x4000_0000, 0xdead_beef, 5];
+    let memory: Vec<u32> =
+        vec![0x8040_ff01, 0x3f80_0000, 0xc000_3c00, 0x7c01_ffff, 0xffc0_07ff, 0x4000_0000, 0xdead_beef, 5];
     let f = f32::to_bits;
     // Format, byte, and the four components.
     let cases: [(&str, u32, [u32; 4]); 12] = [
-        ("[BUF_DATA_FORMAT_8_8_8_8,BUF_NUM_FORMAT_UNORM]", 0, [f(1.0 / 255.0), f(1.0), f(64.0 / 255.0), f(128.0 / 255.0)]),
-        ("[BUF_DATA_FORMAT_8_8_8_8,BUF_NUM_FORMAT_SNORM]", 0, [f(1.0 / 127.0), f(-1.0 / 127.0), f(64.0 / 127.0), f(-1.0)]),
+        (
+            "[BUF_DATA_FORMAT_8_8_8_8,BUF_NUM_FORMAT_UNORM]",
+            0,
+            [f(1.0 / 255.0), f(1.0), f(64.0 / 255.0), f(128.0 / 255.0)],
+        ),
+        (
+            "[BUF_DATA_FORMAT_8_8_8_8,BUF_NUM_FORMAT_SNORM]",
+            0,
+            [f(1.0 / 127.0), f(-1.0 / 127.0), f(64.0 / 127.0), f(-1.0)],
+        ),
         ("[BUF_DATA_FORMAT_8_8,BUF_NUM_FORMAT_UINT]", 0, [1, 255, 0, 1]),
         ("[BUF_DATA_FORMAT_8_8,BUF_NUM_FORMAT_SINT]", 2, [64, -128_i32 as u32, 0, 1]),
         ("[BUF_DATA_FORMAT_16,BUF_NUM_FORMAT_USCALED]", 2, [f(f32::from(0x8040_u16)), 0, 0, f(1.0)]),
@@ -366,7 +399,12 @@ fn formats() {
     // 1, 255 and 64 as f16.
     checks.expect("d16 xy", "v20", [0x5bf8_3c00; 64]).expect("d16 z", "v21", [0x5400; 64]);
     let mut after = memory.clone();
-    checks.line("s_mov_b64 exec, 1").scalar("s44", f(0.5)).scalar("s45", f(-3.0)).scalar("s46", f(1.0)).scalar("s47", f(9.0));
+    checks
+        .line("s_mov_b64 exec, 1")
+        .scalar("s44", f(0.5))
+        .scalar("s45", f(-3.0))
+        .scalar("s46", f(1.0))
+        .scalar("s47", f(9.0));
     checks.line("v_mov_b32 v2, s44\nv_mov_b32 v3, s45\nv_mov_b32 v4, s46\nv_mov_b32 v5, s47");
     checks.line("tbuffer_store_format_xyzw v[2:5], off, s[40:43], 0 format:[BUF_DATA_FORMAT_8_8_8_8,BUF_NUM_FORMAT_UNORM] offset:24");
     // 127.5 rounds to the even 128; below 0 and above 1 are cut.
@@ -400,16 +438,23 @@ const INTEGERS: [Change; 13] = [
 ];
 
 fn half_sum(old: u64, x: u64) -> u64 {
-    let sum = |a: u64, b: u64| half::f16::from_f64(half::f16::from_bits(a as u16).to_f64() + half::f16::from_bits(b as u16).to_f64());
+    let sum = |a: u64, b: u64| {
+        half::f16::from_f64(half::f16::from_bits(a as u16).to_f64() + half::f16::from_bits(b as u16).to_f64())
+    };
     u64::from(sum(old & 0xffff, x & 0xffff).to_bits()) | u64::from(sum(old >> 16, x >> 16).to_bits()) << 16
 }
 
 fn bf16_sum(old: u64, x: u64) -> u64 {
-    let sum = |a: u64, b: u64| half::bf16::from_f64(half::bf16::from_bits(a as u16).to_f64() + half::bf16::from_bits(b as u16).to_f64());
+    let sum = |a: u64, b: u64| {
+        half::bf16::from_f64(half::bf16::from_bits(a as u16).to_f64() + half::bf16::from_bits(b as u16).to_f64())
+    };
     u64::from(sum(old & 0xffff, x & 0xffff).to_bits()) | u64::from(sum(old >> 16, x >> 16).to_bits()) << 16
 }
 
-const FLOATS: [(&str, u32, fn(u64, u64) -> u64); 6] = [
+/// Name, bits, and the new value of (old, data).
+type FloatChange = (&'static str, u32, fn(u64, u64) -> u64);
+
+const FLOATS: [FloatChange; 6] = [
     ("add_f32", 32, |old, x| (f32::from_bits(old as u32) + f32::from_bits(x as u32)).to_bits().into()),
     ("pk_add_f16", 32, half_sum),
     ("pk_add_bf16", 32, bf16_sum),
@@ -419,7 +464,15 @@ const FLOATS: [(&str, u32, fn(u64, u64) -> u64); 6] = [
 ];
 
 /// One atomic: four lanes share a place, in lane order. Returns and does not, flat, global and buffer.
-fn atomic(checks: &mut Checks, random: &mut Random, memory: &mut Vec<u32>, after: &mut Vec<u32>, name: &str, bits: u32, change: impl Fn(u64, u64, u64) -> u64) {
+fn atomic(
+    checks: &mut Checks,
+    random: &mut Random,
+    memory: &mut Vec<u32>,
+    after: &mut Vec<u32>,
+    name: &str,
+    bits: u32,
+    change: impl Fn(u64, u64, u64) -> u64,
+) {
     let (count, cut) = (bits / 32, if bits == 32 { u64::from(u32::MAX) } else { u64::MAX });
     let is_float = name.contains("_f") || name.contains("bf16");
     let compares = name.starts_with("cmpswap");
@@ -427,7 +480,7 @@ fn atomic(checks: &mut Checks, random: &mut Random, memory: &mut Vec<u32>, after
         (true, 64) => (signed(random.next(), 64) as f64).to_bits(),
         (true, _) if name == "add_f32" => u64::from(((random.next() >> 42) as f32 - 2e6).to_bits()),
         (true, _) => random.next() & 0x3fff_bfff,
-        _ if index % 3 == 0 => random.next() >> 20 & 7,
+        _ if index.is_multiple_of(3) => random.next() >> 20 & 7,
         _ => random.next() & cut,
     };
     for form in ["global", "flat", "buffer"] {
@@ -463,7 +516,9 @@ fn atomic(checks: &mut Checks, random: &mut Random, memory: &mut Vec<u32>, after
             let result = if returns { format!("{to}, ") } else { String::new() };
             match form {
                 "global" => {
-                    checks.vector(10, offsets).line(format_args!("global_atomic_{name}{x2} {result}v10, {from}, s[84:85]{sc0}"));
+                    checks
+                        .vector(10, offsets)
+                        .line(format_args!("global_atomic_{name}{x2} {result}v10, {from}, s[84:85]{sc0}"));
                 }
                 "flat" => {
                     pair(checks, offsets);
@@ -475,12 +530,19 @@ fn atomic(checks: &mut Checks, random: &mut Random, memory: &mut Vec<u32>, after
                     for k in 0..values {
                         checks.line(format_args!("v_mov_b32 v{}, v{}", 30 + k, 20 + k));
                     }
-                    checks.vector(10, offsets).line(format_args!("buffer_atomic_{name}{x2} {}, v10, s[40:43], 0 offen{sc0}", span(30, values)));
+                    checks.vector(10, offsets).line(format_args!(
+                        "buffer_atomic_{name}{x2} {}, v10, s[40:43], 0 offen{sc0}",
+                        span(30, values)
+                    ));
                 }
             }
             if returns {
                 for k in 0..count {
-                    checks.expect(format_args!("{form}_atomic_{name}{x2} {k}"), format_args!("v{}", 30 + k), old[k as usize]);
+                    checks.expect(
+                        format_args!("{form}_atomic_{name}{x2} {k}"),
+                        format_args!("v{}", 30 + k),
+                        old[k as usize],
+                    );
                 }
             }
             checks.line("s_waitcnt vmcnt(0)");

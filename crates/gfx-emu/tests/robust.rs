@@ -2,6 +2,7 @@
 //! vector units leave the same registers, LDS and memory.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[allow(unreachable_pub, clippy::precedence)]
 mod isa;
 
 use kbench_gfx_emu::exec::{Compiler, Env, Flow, Level, Limits, Mode, Vreg, Wave, code, compile};
@@ -34,7 +35,19 @@ fn number(random: &mut isa::Random) -> u32 {
         0 | 1 => random.below(4096) as u32,
         2 => random.below(64) as u32 * 4,
         3 => (random.below(2000) as f32 * 0.37 - 300.0).to_bits(),
-        4 => random.pick(&[0, 1, u32::MAX, 0x8000_0000, 0x7fff_ffff, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0x7f80_0001, 0x0000_0001, 0x007f_ffff]),
+        4 => random.pick(&[
+            0,
+            1,
+            u32::MAX,
+            0x8000_0000,
+            0x7fff_ffff,
+            0x7f80_0000,
+            0xff80_0000,
+            0x7fc0_0000,
+            0x7f80_0001,
+            0x0000_0001,
+            0x007f_ffff,
+        ]),
         5 => random.next() as u32 & 0x7bff_7bff,
         _ => random.next() as u32,
     }
@@ -47,7 +60,9 @@ fn wave(random: &mut isa::Random, memory: u64) -> Wave {
             .map(|_| {
                 let (base, step) = (random.below(2048) as u32, random.pick(&[1, 2, 4, 16]));
                 let rows = random.once_in(2);
-                Vreg(std::array::from_fn(|lane| if rows { base / step * step + lane as u32 * step } else { number(random) }))
+                Vreg(std::array::from_fn(
+                    |lane| if rows { base / step * step + lane as u32 * step } else { number(random) },
+                ))
             })
             .collect()
     };
@@ -154,7 +169,9 @@ fn random_instructions_do_the_same_at_every_level() {
                 match &first {
                     None => first = Some(after),
                     Some(first) if *first == after => {}
-                    Some(first) => panic!("{} {level:?}: {}: {}", arch.name(), inst.text(arch), difference(first, &after)),
+                    Some(first) => {
+                        panic!("{} {level:?}: {}: {}", arch.name(), inst.text(arch), difference(first, &after))
+                    }
                 }
             }
         }

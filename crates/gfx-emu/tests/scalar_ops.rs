@@ -1,6 +1,6 @@
 //! Every scalar arithmetic operation against a second formulation of its definition, with SCC; moves through M0, EXEC
 //! masks, hardware registers, jumps, forks and scalar memory.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -177,7 +177,8 @@ fn unaries() -> Vec<Binary> {
 fn compares() -> Vec<Binary> {
     const N: [u32; 3] = [0, 32, 32];
     let nothing: fn(u128, u128, bool) -> u128 = |_, _, _| 0;
-    let list: [(&str, [u32; 3], fn(u128, u128, bool) -> bool); 18] = [
+    type Compare = (&'static str, [u32; 3], fn(u128, u128, bool) -> bool);
+    let list: [Compare; 18] = [
         ("s_cmp_eq_i32", N, |a, b, _| s32(a) == s32(b)),
         ("s_cmp_lg_i32", N, |a, b, _| s32(a) != s32(b)),
         ("s_cmp_gt_i32", N, |a, b, _| s32(a) > s32(b)),
@@ -242,7 +243,12 @@ fn operands(random: &mut Random) -> Vec<(u64, u64)> {
     let mut pairs: Vec<(u64, u64)> =
         (0..edges.len()).map(|i| (edges[i], edges[(i * 5 + 2) % edges.len()])).chain([(7, 7), (1 << 40, 3)]).collect();
     // Bit fields: offset 4 and 28, widths 8, 16, 0 and 32.
-    pairs.extend([(0x89ab_cdef, 0x0008_0004), (0x89ab_cdef, 0x0010_001c), (u64::MAX, 9), (0x8000_0000_0000_0000, 0x20_0030)]);
+    pairs.extend([
+        (0x89ab_cdef, 0x0008_0004),
+        (0x89ab_cdef, 0x0010_001c),
+        (u64::MAX, 9),
+        (0x8000_0000_0000_0000, 0x20_0030),
+    ]);
     pairs.extend((0..4).map(|_| (random.next(), random.next() & !0x0060_0000)));
     pairs
 }
@@ -265,8 +271,14 @@ fn arithmetic() {
 fn immediates() {
     let mut checks = Checks::new(Arch::Gfx90a);
     type Compare = (&'static str, fn(i64, i64) -> bool);
-    let list: [Compare; 6] =
-        [("eq", |a, k| a == k), ("lg", |a, k| a != k), ("gt", |a, k| a > k), ("ge", |a, k| a >= k), ("lt", |a, k| a < k), ("le", |a, k| a <= k)];
+    let list: [Compare; 6] = [
+        ("eq", |a, k| a == k),
+        ("lg", |a, k| a != k),
+        ("gt", |a, k| a > k),
+        ("ge", |a, k| a >= k),
+        ("lt", |a, k| a < k),
+        ("le", |a, k| a <= k),
+    ];
     for a in [0_u32, 5, 0xffff_8000, 0xffff_ffff, 0x8000, 0x7fff_ffff] {
         for k in [0_u16, 5, 0x8000, 0xffff] {
             checks.scalar("s20", a);
@@ -314,7 +326,8 @@ fn masks_of_lanes() {
     ];
     let mut checks = Checks::new(Arch::Gfx942);
     for (name, combine, saves) in list {
-        for (s, exec) in [(0x00ff_00ff_1234_5678_u64, 0x0f0f_0f0f_ffff_0000_u64), (0, u64::MAX), (u64::MAX, 0), (3, 12)] {
+        for (s, exec) in [(0x00ff_00ff_1234_5678_u64, 0x0f0f_0f0f_ffff_0000_u64), (0, u64::MAX), (u64::MAX, 0), (3, 12)]
+        {
             let new = combine(s, exec);
             checks.scalar64(20, s).scalar64(22, exec).line("s_mov_b64 exec, s[22:23]");
             checks.line(format_args!("{name} s[24:25], s[20:21]\ns_cselect_b32 s28, 1, 0\ns_mov_b64 s[26:27], exec"));
@@ -394,7 +407,9 @@ fn jumps_calls_and_forks() {
     .into_iter()
     .enumerate()
     {
-        checks.scalar("s20", 1).line(format_args!("{setup}\ns_cbranch_{condition} .Lskip{index}\ns_mov_b32 s20, 0\n.Lskip{index}:"));
+        checks
+            .scalar("s20", 1)
+            .line(format_args!("{setup}\ns_cbranch_{condition} .Lskip{index}\ns_mov_b32 s20, 0\n.Lskip{index}:"));
         checks.expect_scalar(format_args!("s_cbranch_{condition} after {setup}"), "s20", taken.into());
     }
     // Both paths of a fork run, each with its lanes: v5 of lanes 0..15 becomes 1, of the others 2; and the join ends it.
@@ -419,11 +434,18 @@ fn modes_of_vector_instructions() {
     checks.scalar("s20", 3).line("s_set_gpr_idx_on s20, gpr_idx(SRC0)\nv_mov_b32 v20, v10\ns_set_gpr_idx_off");
     checks.expect("source by M0", "v20", lanes(|lane| lane + 300));
     checks.vector(22, lanes(|_| 1)).line("s_set_gpr_idx_on 2, gpr_idx(DST)\nv_mov_b32 v20, v10\ns_set_gpr_idx_off");
-    checks.expect("destination by M0", "v22", lanes(|lane| lane + 100)).expect("not the named one", "v20", lanes(|lane| lane + 300));
+    checks.expect("destination by M0", "v22", lanes(|lane| lane + 100)).expect(
+        "not the named one",
+        "v20",
+        lanes(|lane| lane + 300),
+    );
     checks.line("s_set_gpr_idx_on 0, gpr_idx(SRC0)\ns_set_gpr_idx_idx s20\ns_set_gpr_idx_mode gpr_idx(SRC1)");
     checks.line("s_set_gpr_idx_off\ns_mov_b32 s21, m0\ns_and_b32 s21, s21, 0xf0ff").expect_scalar("M0", "s21", 0x2003);
     // VSKIP: vector instructions do nothing, scalar ones go on.
-    checks.scalar("s20", 8).scalar("s22", 0).line("s_setvskip s20, 3\nv_mov_b32 v20, 1\nds_write_b32 v60, v20\ns_mov_b32 s22, 5\ns_setvskip 0, 0");
+    checks
+        .scalar("s20", 8)
+        .scalar("s22", 0)
+        .line("s_setvskip s20, 3\nv_mov_b32 v20, 1\nds_write_b32 v60, v20\ns_mov_b32 s22, 5\ns_setvskip 0, 0");
     checks.expect("skipped", "v20", lanes(|lane| lane + 300)).expect_scalar("not skipped", "s22", 5);
     checks.run(&[0], &[0]);
 }
@@ -437,7 +459,10 @@ fn scalar_memory() {
         let to = if count == 1 { "s20".to_owned() } else { format!("s[20:{}]", 19 + count) };
         // Immediate, register, both; the low two bits of the sum are ignored.
         for (offset, byte) in [("0x10", 16), ("s40", 36), ("s40 offset:-0x8", 28), ("s41", 20)] {
-            checks.scalar("s40", 36).scalar("s41", 22).line(format_args!("s_load_{name} {to}, s[84:85], {offset}\ns_waitcnt lgkmcnt(0)"));
+            checks
+                .scalar("s40", 36)
+                .scalar("s41", 22)
+                .line(format_args!("s_load_{name} {to}, s[84:85], {offset}\ns_waitcnt lgkmcnt(0)"));
             for word in 0..count {
                 let value = memory[(byte / 4 + word) as usize];
                 checks.expect_scalar(format_args!("s_load_{name} {offset}"), format_args!("s{}", 20 + word), value);
@@ -459,7 +484,11 @@ fn scalar_memory() {
     checks.line("s_buffer_store_dwordx4 s[20:23], s[44:47], 0x58");
     after[22..24].copy_from_slice(&[0xcccc_dddd, 0xaaaa_bbbb]);
     checks.line("s_dcache_wb\ns_dcache_inv\ns_memtime s[20:21]\ns_nop 0\ns_memtime s[22:23]\ns_waitcnt lgkmcnt(0)");
-    checks.line("s_sub_u32 s22, s22, s20\ns_cmp_gt_u32 s22, 0\ns_cselect_b32 s22, 1, 0").expect_scalar("time goes on", "s22", 1);
+    checks.line("s_sub_u32 s22, s22, s20\ns_cmp_gt_u32 s22, 0\ns_cselect_b32 s22, 1, 0").expect_scalar(
+        "time goes on",
+        "s22",
+        1,
+    );
     checks.run(&memory, &after);
 }
 
@@ -470,9 +499,15 @@ fn scalar_atomics() {
         ("swap", |_, data, _| data),
         ("add", |old, data, _| old.wrapping_add(data)),
         ("sub", |old, data, _| old.wrapping_sub(data)),
-        ("smin", |old, data, bits| if ((old << (64 - bits)) as i64) < ((data << (64 - bits)) as i64) { old } else { data }),
+        (
+            "smin",
+            |old, data, bits| if ((old << (64 - bits)) as i64) < ((data << (64 - bits)) as i64) { old } else { data },
+        ),
         ("umin", |old, data, _| old.min(data)),
-        ("smax", |old, data, bits| if ((old << (64 - bits)) as i64) > ((data << (64 - bits)) as i64) { old } else { data }),
+        (
+            "smax",
+            |old, data, bits| if ((old << (64 - bits)) as i64) > ((data << (64 - bits)) as i64) { old } else { data },
+        ),
         ("umax", |old, data, _| old.max(data)),
         ("and", |old, data, _| old & data),
         ("or", |old, data, _| old | data),
@@ -487,14 +522,18 @@ fn scalar_atomics() {
             let at = memory.len() * 4;
             memory.extend([old as u32, 0]);
             after.extend([change(old, data, 32) as u32, 0]);
-            checks.scalar("s20", data as u32).line(format_args!("s_atomic_{name} s20, s[84:85], {at:#x} glc\ns_waitcnt lgkmcnt(0)"));
+            checks
+                .scalar("s20", data as u32)
+                .line(format_args!("s_atomic_{name} s20, s[84:85], {at:#x} glc\ns_waitcnt lgkmcnt(0)"));
             checks.expect_scalar(format_args!("s_atomic_{name} {old:#x} {data:#x}"), "s20", old as u32);
             let at = memory.len() * 4;
             let (old, data) = (old << 20, data << 31);
             memory.extend([old as u32, (old >> 32) as u32]);
             let new = change(old, data, 64);
             after.extend([new as u32, (new >> 32) as u32]);
-            checks.scalar64(20, data).line(format_args!("s_atomic_{name}_x2 s[20:21], s[84:85], {at:#x} glc\ns_waitcnt lgkmcnt(0)"));
+            checks
+                .scalar64(20, data)
+                .line(format_args!("s_atomic_{name}_x2 s[20:21], s[84:85], {at:#x} glc\ns_waitcnt lgkmcnt(0)"));
             checks.expect_scalar(format_args!("s_atomic_{name}_x2"), "s20", old as u32);
             checks.expect_scalar(format_args!("s_atomic_{name}_x2 high"), "s21", (old >> 32) as u32);
         }

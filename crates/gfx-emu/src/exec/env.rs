@@ -1,11 +1,11 @@
 //! What a step can reach beyond its wave.
 
+use super::Flow;
+use super::race::Races;
+use super::wave::Wave;
 use crate::fault::FaultKind;
 use crate::isa::Arch;
 use crate::mem::{Memory, Ranges};
-use super::race::Races;
-use super::wave::Wave;
-use super::Flow;
 use crate::traffic::{LdsOp, Traffic};
 
 /// Surroundings of a running wave: device memory, the workgroup's LDS, what is counted.

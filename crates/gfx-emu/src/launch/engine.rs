@@ -48,7 +48,14 @@ pub(super) type Failed = (GroupFault, [u32; 3]);
 
 impl Engine {
     /// An engine with `resident` places for workgroups, on `cus` CUs.
-    pub(super) fn new(xcc: u32, pending: VecDeque<u64>, resident: usize, cus: usize, code: usize, traffic: Traffic) -> Self {
+    pub(super) fn new(
+        xcc: u32,
+        pending: VecDeque<u64>,
+        resident: usize,
+        cus: usize,
+        code: usize,
+        traffic: Traffic,
+    ) -> Self {
         Self {
             xcc,
             pending,
@@ -74,7 +81,13 @@ impl Engine {
 
     /// Gives one workgroup a time slice: a fresh one while there is room and one waits, so that all that fit are resident
     /// before any is looked at again; else the one that has waited longest.
-    pub(super) fn turn(&mut self, memory: &Memory, launch: &Launch, options: &Options, shared: &Shared<'_>) -> Result<(), Failed> {
+    pub(super) fn turn(
+        &mut self,
+        memory: &Memory,
+        launch: &Launch,
+        options: &Options,
+        shared: &Shared<'_>,
+    ) -> Result<(), Failed> {
         self.turns += 1;
         let mut group = match self.start(launch, options, shared) {
             Some(group) => group,

@@ -159,5 +159,14 @@ fn run_wave(wave: &mut Wave, workgroup: [u32; 3], context: &mut Context<'_, '_>)
 
 /// What VSKIP skips.
 fn is_vector(class: Class) -> bool {
-    matches!(class, Class::Valu | Class::Mfma | Class::Lds | Class::VmemRead | Class::VmemWrite | Class::VmemAtomic | Class::CacheControl)
+    matches!(
+        class,
+        Class::Valu
+            | Class::Mfma
+            | Class::Lds
+            | Class::VmemRead
+            | Class::VmemWrite
+            | Class::VmemAtomic
+            | Class::CacheControl
+    )
 }

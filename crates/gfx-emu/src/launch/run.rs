@@ -149,7 +149,12 @@ impl Outcome {
 ///
 /// # Errors
 /// When there is no such kernel, the geometry is impossible, memory is short, or the kernel faults.
-pub fn launch(memory: &mut Memory, module: &Module, launch: &Launch, options: &Options) -> Result<Outcome, LaunchError> {
+pub fn launch(
+    memory: &mut Memory,
+    module: &Module,
+    launch: &Launch,
+    options: &Options,
+) -> Result<Outcome, LaunchError> {
     let kernel = module.kernel(&launch.kernel).ok_or_else(|| no_kernel(module, &launch.kernel))?;
     let found = module.object().arch().name();
     if found != options.arch.name() {
@@ -238,7 +243,10 @@ fn check(kernel: &Kernel, launch: &Launch, options: &Options) -> Result<usize, L
     let wrong = |text: String| Err(LaunchError::Geometry(text));
     let [bx, by, bz] = launch.block;
     if launch.grid.contains(&0) || launch.block.contains(&0) {
-        return wrong(format!("grid {:?} and block {:?} must be at least 1 in each dimension", launch.grid, launch.block));
+        return wrong(format!(
+            "grid {:?} and block {:?} must be at least 1 in each dimension",
+            launch.grid, launch.block
+        ));
     }
     let limit = u64::from(kernel.max_workgroup.unwrap_or(1024).min(1024));
     if launch.work_items() > limit {
@@ -268,7 +276,7 @@ fn occupancy(kernel: &Kernel, launch: &Launch, options: &Options) -> u32 {
     let by_waves = waves_per_simd * 4 / waves.max(1);
     let granule = if options.arch == Arch::Gfx950 { 1280 } else { 512 };
     let lds = (kernel.lds_bytes + launch.dynamic_lds).div_ceil(granule) * granule;
-    let by_lds = if lds == 0 { u32::MAX } else { options.lds_per_cu / lds };
+    let by_lds = options.lds_per_cu.checked_div(lds).unwrap_or(u32::MAX);
     by_waves.min(by_lds).clamp(1, 32)
 }
 

@@ -6,10 +6,7 @@ use std::fmt::Write;
 
 /// Operations (separated by spaces) and why no kernel that the emulator runs can want them.
 pub const NOT_EXECUTED: [(&str, &str); 3] = [
-    (
-        "s_rfe_b64 s_rfe_restore_b64",
-        "return from a trap handler: waves never enter one, `s_trap` is a fault",
-    ),
+    ("s_rfe_b64 s_rfe_restore_b64", "return from a trap handler: waves never enter one, `s_trap` is a fault"),
     (
         "s_scratch_load_dword s_scratch_load_dwordx2 s_scratch_load_dwordx4 s_scratch_store_dword s_scratch_store_dwordx2 \
          s_scratch_store_dwordx4",
@@ -28,7 +25,9 @@ pub fn names() -> Vec<&'static str> {
 
 /// The section of the document.
 pub fn text() -> String {
-    let mut text = "Decoded and not executed (a kernel that reaches one gets a fault that names it), vector arithmetic apart:\n\n".to_owned();
+    let mut text =
+        "Decoded and not executed (a kernel that reaches one gets a fault that names it), vector arithmetic apart:\n\n"
+            .to_owned();
     for (names, reason) in NOT_EXECUTED {
         let names: Vec<String> = names.split_whitespace().map(|name| format!("`{name}`")).collect();
         // Writing to a string does not fail.

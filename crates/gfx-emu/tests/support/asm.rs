@@ -24,7 +24,11 @@ pub fn assemble(arch: Arch, body: &str, kernel: &Kernel) -> Option<Vec<u8>> {
     let (Kernel { lds, scratch, descriptor }, arch_name) = (kernel, assembled_as(arch).name());
     let private = if *scratch == 0 { "" } else { ".amdhsa_enable_private_segment 1" };
     // gfx90a has no architected flat scratch: its base comes in two further registers.
-    let private = if arch == Arch::Gfx90a { private.replace("enable_private_segment", "system_sgpr_private_segment_wavefront_offset") } else { private.into() };
+    let private = if arch == Arch::Gfx90a {
+        private.replace("enable_private_segment", "system_sgpr_private_segment_wavefront_offset")
+    } else {
+        private.into()
+    };
     let text = format!(
         r#"
 .amdgcn_target "amdgcn-amd-amdhsa--{arch_name}"
@@ -212,7 +216,11 @@ impl Checks {
             for ((label, mask, want), have) in self.expected.iter().zip(found.chunks(64)) {
                 for lane in (0..64).filter(|lane| mask >> lane & 1 == 1) {
                     let (want, have) = (want[lane], have[lane]);
-                    assert!(want == have, "{:?} {level:?} {label}, lane {lane}: {have:#x}, expected {want:#x}", self.arch);
+                    assert!(
+                        want == have,
+                        "{:?} {level:?} {label}, lane {lane}: {have:#x}, expected {want:#x}",
+                        self.arch
+                    );
                 }
             }
             let found = device.read::<u32>(mem, memory.len());

@@ -109,13 +109,8 @@ impl Device {
     }
 
     pub fn run(&mut self, kernel: &str, grid: u32, block: u32, kernarg: Vec<u8>) -> Result<Outcome, LaunchError> {
-        let request = Launch {
-            kernel: kernel.to_owned(),
-            grid: [grid, 1, 1],
-            block: [block, 1, 1],
-            dynamic_lds: 0,
-            kernarg,
-        };
+        let request =
+            Launch { kernel: kernel.to_owned(), grid: [grid, 1, 1], block: [block, 1, 1], dynamic_lds: 0, kernarg };
         launch(&mut self.memory, &self.module, &request, &self.options)
     }
 }

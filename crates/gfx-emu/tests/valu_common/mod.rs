@@ -134,6 +134,8 @@ pub fn run_at(arch: Arch, level: Level, instruction: &Inst, before: &Wave) -> Wa
         xcc: 0,
         cu: 0,
         clock: 0,
+        turn_began: 0,
+        races: None,
         fault: None,
     };
     // SAFETY: the step is of a level that the host has, and its registers were checked against the wave's number.

@@ -181,7 +181,8 @@ impl Format {
 /// # Safety
 /// `to` is good for the components' registers.
 pub(super) unsafe fn place(to: *mut Vreg, lane: usize, index: usize, value: u32, format: Format, half: u8) {
-    let narrow = if format.is_integer() { value & 0xffff } else { u32::from(f16::from_f32(f32::from_bits(value)).to_bits()) };
+    let narrow =
+        if format.is_integer() { value & 0xffff } else { u32::from(f16::from_f32(f32::from_bits(value)).to_bits()) };
     // SAFETY: the caller's.
     unsafe {
         match half {
@@ -189,7 +190,7 @@ pub(super) unsafe fn place(to: *mut Vreg, lane: usize, index: usize, value: u32,
             2 => (*to).0[lane] = narrow << 16,
             _ => {
                 let word = &mut (*to.add(index / 2)).0[lane];
-                *word = if index % 2 == 0 { narrow } else { (*word & 0xffff) | narrow << 16 };
+                *word = if index.is_multiple_of(2) { narrow } else { (*word & 0xffff) | narrow << 16 };
             }
         }
     }

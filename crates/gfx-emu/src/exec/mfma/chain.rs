@@ -154,11 +154,8 @@ pub(super) unsafe fn integer<const N: usize>(step: &Step, shape: &Shape, wave: &
         unsafe { load_c::<N>(step, shape, wave, block, &mut c) };
         let start = c;
         for (k, column) in left.iter().enumerate().take(shape.k) {
-            let (item, lane) = if shape.sparse {
-                sparse::b_place(shape, k)
-            } else {
-                Tile::operand(shape, shape.n, block, k)
-            };
+            let (item, lane) =
+                if shape.sparse { sparse::b_place(shape, k) } else { Tile::operand(shape, shape.n, block, k) };
             // SAFETY: items and lanes come from the shape.
             let right = unsafe { fused::codes::<N>(b, Element::I8, item, lane) }.map(byte);
             for (i, words) in c.iter_mut().enumerate().take(shape.m) {

@@ -234,7 +234,11 @@ mod tests {
                 for width in 0..=70 {
                     let b = offset | width << 16;
                     assert_eq!(u128::from(bfe_u64(value, b)), field(value.into(), offset, width, 64, false));
-                    assert_eq!(u128::from(bfe_i64(value, b)), field(value.into(), offset, width, 64, true), "{value:x} {offset} {width}");
+                    assert_eq!(
+                        u128::from(bfe_i64(value, b)),
+                        field(value.into(), offset, width, 64, true),
+                        "{value:x} {offset} {width}"
+                    );
                     let low = value as u32;
                     assert_eq!(u128::from(bfe_u32(low, b)), field(low.into(), offset & 31, width, 32, false));
                     assert_eq!(u128::from(bfe_i32(low, b)), field(low.into(), offset & 31, width, 32, true));

@@ -55,9 +55,11 @@ pub(super) unsafe fn get(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flo
 /// `s_setreg_b32` (a register is the source) and `s_setreg_imm32_b32` (a literal is).
 pub(super) unsafe fn set(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let (register, offset, mask) = field(step.imm);
-    let Some(index) = step.src.iter().zip(&step.inst.src).position(|(source, operand)| {
-        !matches!(source, Src::None) && !matches!(operand, crate::isa::Operand::Imm(_))
-    }) else {
+    let Some(index) =
+        step.src.iter().zip(&step.inst.src).position(|(source, operand)| {
+            !matches!(source, Src::None) && !matches!(operand, crate::isa::Operand::Imm(_))
+        })
+    else {
         return env.raise(FaultKind::Unsupported("s_setreg without a source".to_owned()), None);
     };
     let value = (read32(step, wave, index) & mask) << offset;
