@@ -52,7 +52,7 @@ impl Env<'_> {
 
     #[cold]
     fn race(&mut self, wave: u32, op: LdsOp, exec: u64, at: &[u32; 64], bytes: u32) -> Flow {
-        let found = self.races.as_mut().and_then(|races| races.touch(wave, op, exec, at, bytes));
+        let found = self.races.as_mut().and_then(|races| races.touch(wave, op, exec, at, bytes, self.lds));
         match found {
             Some((address, other, lane)) => self.raise(FaultKind::LdsRace { address, other }, Some(lane)),
             None => Flow::Next,

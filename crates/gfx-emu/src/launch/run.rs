@@ -53,7 +53,7 @@ pub struct Options {
     /// Barriers.
     pub barriers: Barriers,
     /// Makes a fault of LDS races: two waves of a workgroup that touch one byte, at least one of them writing, without a
-    /// barrier between. Slow.
+    /// barrier between, unless it writes what is there. Slow.
     pub lds_races: bool,
     /// Fills what hardware leaves undefined (registers, LDS and scratch at the start of a workgroup) with this word instead
     /// of zeros. [`Memory::set_poison`] does the same for allocations.
