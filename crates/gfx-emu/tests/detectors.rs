@@ -1,6 +1,6 @@
 //! Optional detectors: reads of memory that nothing has written, LDS races, and poison; and that results and counters do not
 //! depend on the number of threads.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -107,6 +107,8 @@ fn lds_races() {
     let wave = "v_readfirstlane_b32 s8, v0\ns_lshr_b32 s8, s8, 6\nv_and_b32 v2, 63, v0\nv_lshlrev_b32 v2, 2, v2\ns_cmp_eq_u32 s8, 0\n";
     let cases = [
         ("ds_write_b32 v2, v0", true),
+        // All waves store the same.
+        ("ds_write_b32 v2, v2", false),
         ("ds_read_b32 v3, v2", false),
         ("ds_add_u32 v2, v0", false),
         // Own words only.
@@ -124,7 +126,7 @@ fn lds_races() {
         ),
         // Through flat addresses and direct loads.
         ("s_mov_b64 s[10:11], src_shared_base\nv_mov_b32 v3, s11\nflat_store_dword v[2:3], v0", true),
-        ("s_mov_b32 m0, 0\nglobal_load_lds_dword v2, s[4:5]", true),
+        ("s_mov_b32 m0, 0\nglobal_load_lds_dword v1, s[4:5]", true),
         ("s_lshl_b32 m0, s8, 8\nglobal_load_lds_dword v2, s[4:5]", false),
     ];
     for (body, races) in cases {
@@ -132,7 +134,7 @@ fn lds_races() {
         let Some(code) = assemble(Arch::Gfx942, &format!("{START}{wave}{body}"), &kernel) else { return };
         let mut device = Device::new(Arch::Gfx942, &code);
         device.options.lds_races = true;
-        let mem = device.buffer("mem", &[0_u32; 128]);
+        let mem = device.buffer("mem", &(1..=128).collect::<Vec<u32>>());
         let args = || Args::default().u64(mem).u64(0).done();
         match device.run("k", 2, 128, args()) {
             Ok(_) => assert!(!races, "{body}"),

@@ -2,6 +2,7 @@
 //! operations.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[allow(unreachable_pub, clippy::precedence)]
 mod isa;
 #[path = "isa/not_executed.rs"]
 mod not_executed;

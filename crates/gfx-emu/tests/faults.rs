@@ -1,5 +1,5 @@
 //! Planted errors: each is caught and named with kernel, place, instruction, wave, lane, address and nearest allocation.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 

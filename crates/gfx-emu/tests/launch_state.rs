@@ -1,5 +1,5 @@
 //! What a kernel finds when it starts: arguments, preloaded and hidden ones, the dispatch packet, counters of what ran.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -149,7 +149,7 @@ fn registers_at_the_start() {
         let wave = item / 64;
         // First wave: bit 31; the wave's number from bit 20; waves of the workgroup below.
         let info = if wave == 0 { 1 << 31 | 2 } else { 1 << 20 | 2 };
-        let second = if item % 64 == 0 { info } else { 8 | 4 << 16 };
+        let second = if item.is_multiple_of(64) { info } else { 8 | 4 << 16 };
         assert_eq!(value, packed | second << 32, "{index}");
     }
 }

@@ -1,6 +1,6 @@
 //! LDS instructions: every width, the two-address forms, atomics, lane crossing, append and consume, and gfx950's
 //! transposing reads, against models over a byte array.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! FLAT, GLOBAL, SCRATCH, MUBUF and MTBUF: every width and address form, apertures, resources, formats, loads into LDS, and
 //! the atomics, against models over the memory's words.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -451,7 +451,10 @@ fn bf16_sum(old: u64, x: u64) -> u64 {
     u64::from(sum(old & 0xffff, x & 0xffff).to_bits()) | u64::from(sum(old >> 16, x >> 16).to_bits()) << 16
 }
 
-const FLOATS: [(&str, u32, fn(u64, u64) -> u64); 6] = [
+/// Name, bits, and the new value of (old, data).
+type FloatChange = (&'static str, u32, fn(u64, u64) -> u64);
+
+const FLOATS: [FloatChange; 6] = [
     ("add_f32", 32, |old, x| (f32::from_bits(old as u32) + f32::from_bits(x as u32)).to_bits().into()),
     ("pk_add_f16", 32, half_sum),
     ("pk_add_bf16", 32, bf16_sum),
@@ -477,7 +480,7 @@ fn atomic(
         (true, 64) => (signed(random.next(), 64) as f64).to_bits(),
         (true, _) if name == "add_f32" => u64::from(((random.next() >> 42) as f32 - 2e6).to_bits()),
         (true, _) => random.next() & 0x3fff_bfff,
-        _ if index % 3 == 0 => random.next() >> 20 & 7,
+        _ if index.is_multiple_of(3) => random.next() >> 20 & 7,
         _ => random.next() & cut,
     };
     for form in ["global", "flat", "buffer"] {

@@ -2,6 +2,7 @@
 //! vector units leave the same registers, LDS and memory.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[allow(unreachable_pub, clippy::precedence)]
 mod isa;
 
 use kbench_gfx_emu::exec::{Compiler, Env, Flow, Level, Limits, Mode, Vreg, Wave, code, compile};

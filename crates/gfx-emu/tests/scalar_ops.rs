@@ -1,6 +1,6 @@
 //! Every scalar arithmetic operation against a second formulation of its definition, with SCC; moves through M0, EXEC
 //! masks, hardware registers, jumps, forks and scalar memory.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::precedence)]
 
 mod support;
 
@@ -177,7 +177,8 @@ fn unaries() -> Vec<Binary> {
 fn compares() -> Vec<Binary> {
     const N: [u32; 3] = [0, 32, 32];
     let nothing: fn(u128, u128, bool) -> u128 = |_, _, _| 0;
-    let list: [(&str, [u32; 3], fn(u128, u128, bool) -> bool); 18] = [
+    type Compare = (&'static str, [u32; 3], fn(u128, u128, bool) -> bool);
+    let list: [Compare; 18] = [
         ("s_cmp_eq_i32", N, |a, b, _| s32(a) == s32(b)),
         ("s_cmp_lg_i32", N, |a, b, _| s32(a) != s32(b)),
         ("s_cmp_gt_i32", N, |a, b, _| s32(a) > s32(b)),

@@ -1,11 +1,11 @@
 //! What a step can reach beyond its wave.
 
+use super::Flow;
+use super::race::Races;
+use super::wave::Wave;
 use crate::fault::FaultKind;
 use crate::isa::Arch;
 use crate::mem::{Memory, Ranges};
-use super::race::Races;
-use super::wave::Wave;
-use super::Flow;
 use crate::traffic::{LdsOp, Traffic};
 
 /// Surroundings of a running wave: device memory, the workgroup's LDS, what is counted.
@@ -52,7 +52,7 @@ impl Env<'_> {
 
     #[cold]
     fn race(&mut self, wave: u32, op: LdsOp, exec: u64, at: &[u32; 64], bytes: u32) -> Flow {
-        let found = self.races.as_mut().and_then(|races| races.touch(wave, op, exec, at, bytes));
+        let found = self.races.as_mut().and_then(|races| races.touch(wave, op, exec, at, bytes, self.lds));
         match found {
             Some((address, other, lane)) => self.raise(FaultKind::LdsRace { address, other }, Some(lane)),
             None => Flow::Next,

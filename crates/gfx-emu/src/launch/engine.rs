@@ -153,7 +153,7 @@ impl Engine {
         if let Some(poison) = options.poison {
             fill(&mut group.lds, poison);
         }
-        group.races = options.lds_races.then(|| Box::new(Races::new(shared.lds_bytes)));
+        group.races = options.lds_races.then(|| Box::new(Races::new(&group.lds)));
         let count = shared.setup.waves();
         group.waves.resize_with(count as usize, Wave::default);
         group.status.clear();

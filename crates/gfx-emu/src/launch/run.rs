@@ -53,7 +53,7 @@ pub struct Options {
     /// Barriers.
     pub barriers: Barriers,
     /// Makes a fault of LDS races: two waves of a workgroup that touch one byte, at least one of them writing, without a
-    /// barrier between. Slow.
+    /// barrier between, unless it writes what is there. Slow.
     pub lds_races: bool,
     /// Fills what hardware leaves undefined (registers, LDS and scratch at the start of a workgroup) with this word instead
     /// of zeros. [`Memory::set_poison`] does the same for allocations.
@@ -282,7 +282,7 @@ fn occupancy(kernel: &Kernel, launch: &Launch, options: &Options) -> u32 {
     let by_waves = waves_per_simd * 4 / waves.max(1);
     let granule = if options.arch == Arch::Gfx950 { 1280 } else { 512 };
     let lds = (kernel.lds_bytes + launch.dynamic_lds).div_ceil(granule) * granule;
-    let by_lds = if lds == 0 { u32::MAX } else { options.lds_per_cu / lds };
+    let by_lds = options.lds_per_cu.checked_div(lds).unwrap_or(u32::MAX);
     by_waves.min(by_lds).clamp(1, 32)
 }
 

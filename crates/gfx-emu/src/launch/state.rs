@@ -97,10 +97,7 @@ impl Setup {
         let (vgprs, agprs) = registers(kernel);
         let rsrc1 = descriptor.rsrc1.raw;
         // MODE: FP_ROUND and FP_DENORM are rsrc1[19:12], DX10_CLAMP rsrc1[21], IEEE rsrc1[23], FP16_OVFL rsrc1[26].
-        let mode = (rsrc1 >> 12 & 0xff)
-            | (rsrc1 >> 21 & 1) << 8
-            | (rsrc1 >> 23 & 1) << 9
-            | (rsrc1 >> 26 & 1) << 23;
+        let mode = (rsrc1 >> 12 & 0xff) | (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9 | (rsrc1 >> 26 & 1) << 23;
         let preload_entry = if preload.length_dwords > 0 { 256 / 4 } else { 0 };
         let architected = arch != Arch::Gfx90a;
         Self {

@@ -103,7 +103,7 @@ fn is_linear(addresses: &[u32; 64], bytes: u32) -> bool {
     for lane in 0..64 {
         same &= addresses[lane] == first.wrapping_add(lane as u32 * bytes);
     }
-    same && first % bytes.max(1) == 0
+    same && first.is_multiple_of(bytes.max(1))
 }
 
 /// Clocks of one group of lanes: the most different words that one bank has to give. Atomics on one word wait for each other.

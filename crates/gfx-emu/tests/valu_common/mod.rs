@@ -156,6 +156,8 @@ pub fn run_at(arch: Arch, level: Level, instruction: &Inst, before: &Wave) -> Wa
         xcc: 0,
         cu: 0,
         clock: 0,
+        turn_began: 0,
+        races: None,
         fault: None,
         turn_began: 0,
         races: None,

@@ -102,7 +102,9 @@ impl Atomic {
     /// The new value. `second` is the comparand of swaps and the further operand of others; `flush` says whether f32
     /// denormals of inputs and results become zero.
     pub(super) fn apply(self, old: u64, data: u64, second: u64, flush: bool) -> u64 {
-        if self.wide { wide(self.change, old, data, second) } else {
+        if self.wide {
+            wide(self.change, old, data, second)
+        } else {
             u64::from(narrow(self.change, old as u32, data as u32, second as u32, flush))
         }
     }
@@ -115,8 +117,20 @@ fn narrow(change: Change, old: u32, data: u32, second: u32, flush: bool) -> u32 
     };
     match change {
         Change::Swap => data,
-        Change::CompareSwap => if old == second { data } else { old },
-        Change::CompareSwapFloat => if float(old) == float(second) { data } else { old },
+        Change::CompareSwap => {
+            if old == second {
+                data
+            } else {
+                old
+            }
+        }
+        Change::CompareSwapFloat => {
+            if float(old) == float(second) {
+                data
+            } else {
+                old
+            }
+        }
         Change::Add => old.wrapping_add(data),
         Change::Sub => old.wrapping_sub(data),
         Change::ReverseSub => data.wrapping_sub(old),
@@ -128,20 +142,50 @@ fn narrow(change: Change, old: u32, data: u32, second: u32, flush: bool) -> u32 
         Change::Or => old | data,
         Change::Xor => old ^ data,
         Change::MaskOr => (old & !data) | second,
-        Change::Inc => if old >= data { 0 } else { old + 1 },
-        Change::Dec => if old == 0 || old > data { data } else { old - 1 },
-        Change::Wrap => if old >= data { old - data } else { old.wrapping_add(second) },
+        Change::Inc => {
+            if old >= data {
+                0
+            } else {
+                old + 1
+            }
+        }
+        Change::Dec => {
+            if old == 0 || old > data {
+                data
+            } else {
+                old - 1
+            }
+        }
+        Change::Wrap => {
+            if old >= data {
+                old - data
+            } else {
+                old.wrapping_add(second)
+            }
+        }
         Change::AddFloat => {
             let sum = float(old) + float(data);
             float(sum.to_bits()).to_bits()
         }
         // Denormals are flushed for the comparison alone: the operand itself is kept. Zeros of either sign are equal and NaN
         // compares false, so that the old value stays.
-        Change::MinFloat => if float(data) < float(old) { data } else { old },
-        Change::MaxFloat => if float(data) > float(old) { data } else { old },
-        Change::PackedAddF16 => halves(old, data, |a, b| {
-            f16::from_f32(f16::from_bits(a).to_f32() + f16::from_bits(b).to_f32()).to_bits()
-        }),
+        Change::MinFloat => {
+            if float(data) < float(old) {
+                data
+            } else {
+                old
+            }
+        }
+        Change::MaxFloat => {
+            if float(data) > float(old) {
+                data
+            } else {
+                old
+            }
+        }
+        Change::PackedAddF16 => {
+            halves(old, data, |a, b| f16::from_f32(f16::from_bits(a).to_f32() + f16::from_bits(b).to_f32()).to_bits())
+        }
         Change::PackedAddBf16 => halves(old, data, |a, b| {
             bf16::from_f32(bf16::from_bits(a).to_f32() + bf16::from_bits(b).to_f32()).to_bits()
         }),
@@ -152,8 +196,20 @@ fn wide(change: Change, old: u64, data: u64, second: u64) -> u64 {
     let float = f64::from_bits;
     match change {
         Change::Swap => data,
-        Change::CompareSwap => if old == second { data } else { old },
-        Change::CompareSwapFloat => if float(old) == float(second) { data } else { old },
+        Change::CompareSwap => {
+            if old == second {
+                data
+            } else {
+                old
+            }
+        }
+        Change::CompareSwapFloat => {
+            if float(old) == float(second) {
+                data
+            } else {
+                old
+            }
+        }
         Change::Add => old.wrapping_add(data),
         Change::Sub => old.wrapping_sub(data),
         Change::ReverseSub => data.wrapping_sub(old),
@@ -165,12 +221,42 @@ fn wide(change: Change, old: u64, data: u64, second: u64) -> u64 {
         Change::Or => old | data,
         Change::Xor => old ^ data,
         Change::MaskOr => (old & !data) | second,
-        Change::Inc => if old >= data { 0 } else { old + 1 },
-        Change::Dec => if old == 0 || old > data { data } else { old - 1 },
-        Change::Wrap => if old >= data { old - data } else { old.wrapping_add(second) },
+        Change::Inc => {
+            if old >= data {
+                0
+            } else {
+                old + 1
+            }
+        }
+        Change::Dec => {
+            if old == 0 || old > data {
+                data
+            } else {
+                old - 1
+            }
+        }
+        Change::Wrap => {
+            if old >= data {
+                old - data
+            } else {
+                old.wrapping_add(second)
+            }
+        }
         Change::AddFloat => (float(old) + float(data)).to_bits(),
-        Change::MinFloat => if float(data) < float(old) { data } else { old },
-        Change::MaxFloat => if float(data) > float(old) { data } else { old },
+        Change::MinFloat => {
+            if float(data) < float(old) {
+                data
+            } else {
+                old
+            }
+        }
+        Change::MaxFloat => {
+            if float(data) > float(old) {
+                data
+            } else {
+                old
+            }
+        }
         // These have no 64-bit form.
         Change::PackedAddF16 | Change::PackedAddBf16 => old,
     }

@@ -178,11 +178,8 @@ unsafe fn addresses(step: &Step, wave: &mut Wave, bytes: u64) -> Lanes {
     for lane in 0..64 {
         let index = u64::from(index[lane]) + if resource.add_thread { lane as u64 } else { 0 };
         let offset = immediate + u64::from(offset[lane]);
-        let linear = if resource.swizzle {
-            swizzled(&resource, index, offset)
-        } else {
-            resource.stride * index + offset
-        };
+        let linear =
+            if resource.swizzle { swizzled(&resource, index, offset) } else { resource.stride * index + offset };
         let within = if mods.idxen && resource.stride != 0 {
             index < resource.records
         } else {
@@ -236,7 +233,8 @@ unsafe fn loads_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let to = unsafe { registers(wave, step.dst[0]) };
         if bytes < 4 {
             let inside = lanes.inside >> lane & 1 == 1;
-            let word = if inside { lanes::read(env, wave, lane, (Space::Global, lanes.at[lane]), bytes)?[0] } else { 0 };
+            let word =
+                if inside { lanes::read(env, wave, lane, (Space::Global, lanes.at[lane]), bytes)?[0] } else { 0 };
             // SAFETY: as above.
             unsafe { (*to).0[lane] = extend.apply(word) };
             return Ok(());

@@ -4,6 +4,7 @@
 //! dword, atomics on multiples of their size.
 
 use super::atomic::{self, Atomic, Change};
+use super::ds_kind::{Kind, kind};
 use super::kind::Extend;
 use super::lanes::{self, Space};
 use super::{ds_cross, leveled, number, pick, registers, step, vector};
@@ -16,155 +17,6 @@ use crate::traffic::LdsOp;
 const BYTES: usize = 0;
 const EXTEND: usize = 1;
 const STRIDE: usize = 2;
-
-/// What a DS opcode does.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Read(u8, Extend),
-    Write(u8, bool),
-    /// Bytes of each of two, and what the offsets are multiplied with.
-    Read2(u8, u16),
-    Write2(u8, u16),
-    Swap2(u8, u16),
-    Atomic(Change, bool, bool),
-    ReadThread,
-    WriteThread,
-    Append,
-    ConditionalSwap,
-    Nothing,
-}
-
-fn kind(op: Op) -> Option<Kind> {
-    use Change as C;
-    use Extend::{High, HighSign8, Low, LowSign8, Sign8, Sign16, Zero};
-    use Kind::{Read, Read2, Swap2, Write, Write2};
-    let narrow = |change| Some(Kind::Atomic(change, false, false));
-    let narrow_returning = |change| Some(Kind::Atomic(change, false, true));
-    let wide = |change| Some(Kind::Atomic(change, true, false));
-    let wide_returning = |change| Some(Kind::Atomic(change, true, true));
-    match op {
-        Op::DsNop => Some(Kind::Nothing),
-        Op::DsReadB32 => Some(Read(4, Zero)),
-        Op::DsReadB64 => Some(Read(8, Zero)),
-        Op::DsReadB96 => Some(Read(12, Zero)),
-        Op::DsReadB128 => Some(Read(16, Zero)),
-        Op::DsReadU8 => Some(Read(1, Zero)),
-        Op::DsReadI8 => Some(Read(1, Sign8)),
-        Op::DsReadU16 => Some(Read(2, Zero)),
-        Op::DsReadI16 => Some(Read(2, Sign16)),
-        Op::DsReadU8D16 => Some(Read(1, Low)),
-        Op::DsReadU8D16Hi => Some(Read(1, High)),
-        Op::DsReadI8D16 => Some(Read(1, LowSign8)),
-        Op::DsReadI8D16Hi => Some(Read(1, HighSign8)),
-        Op::DsReadU16D16 => Some(Read(2, Low)),
-        Op::DsReadU16D16Hi => Some(Read(2, High)),
-        Op::DsWriteB8 => Some(Write(1, false)),
-        Op::DsWriteB16 => Some(Write(2, false)),
-        Op::DsWriteB32 => Some(Write(4, false)),
-        Op::DsWriteB64 => Some(Write(8, false)),
-        Op::DsWriteB96 => Some(Write(12, false)),
-        Op::DsWriteB128 => Some(Write(16, false)),
-        Op::DsWriteB8D16Hi => Some(Write(1, true)),
-        Op::DsWriteB16D16Hi => Some(Write(2, true)),
-        Op::DsRead2B32 => Some(Read2(4, 4)),
-        Op::DsRead2st64B32 => Some(Read2(4, 256)),
-        Op::DsRead2B64 => Some(Read2(8, 8)),
-        Op::DsRead2st64B64 => Some(Read2(8, 512)),
-        Op::DsWrite2B32 => Some(Write2(4, 4)),
-        Op::DsWrite2st64B32 => Some(Write2(4, 256)),
-        Op::DsWrite2B64 => Some(Write2(8, 8)),
-        Op::DsWrite2st64B64 => Some(Write2(8, 512)),
-        Op::DsWrxchg2RtnB32 => Some(Swap2(4, 4)),
-        Op::DsWrxchg2st64RtnB32 => Some(Swap2(4, 256)),
-        Op::DsWrxchg2RtnB64 => Some(Swap2(8, 8)),
-        Op::DsWrxchg2st64RtnB64 => Some(Swap2(8, 512)),
-        Op::DsReadAddtidB32 => Some(Kind::ReadThread),
-        Op::DsWriteAddtidB32 => Some(Kind::WriteThread),
-        Op::DsAppend => Some(Kind::Append),
-        Op::DsConsume => Some(Kind::Append),
-        Op::DsCondxchg32RtnB64 => Some(Kind::ConditionalSwap),
-        Op::DsAddU32 => narrow(C::Add),
-        Op::DsSubU32 => narrow(C::Sub),
-        Op::DsRsubU32 => narrow(C::ReverseSub),
-        Op::DsIncU32 => narrow(C::Inc),
-        Op::DsDecU32 => narrow(C::Dec),
-        Op::DsMinI32 => narrow(C::SMin),
-        Op::DsMaxI32 => narrow(C::SMax),
-        Op::DsMinU32 => narrow(C::UMin),
-        Op::DsMaxU32 => narrow(C::UMax),
-        Op::DsAndB32 => narrow(C::And),
-        Op::DsOrB32 => narrow(C::Or),
-        Op::DsXorB32 => narrow(C::Xor),
-        Op::DsMskorB32 => narrow(C::MaskOr),
-        Op::DsCmpstB32 => narrow(C::CompareSwap),
-        Op::DsCmpstF32 => narrow(C::CompareSwapFloat),
-        Op::DsMinF32 => narrow(C::MinFloat),
-        Op::DsMaxF32 => narrow(C::MaxFloat),
-        Op::DsAddF32 => narrow(C::AddFloat),
-        Op::DsPkAddF16 => narrow(C::PackedAddF16),
-        Op::DsPkAddBf16 => narrow(C::PackedAddBf16),
-        Op::DsAddRtnU32 => narrow_returning(C::Add),
-        Op::DsSubRtnU32 => narrow_returning(C::Sub),
-        Op::DsRsubRtnU32 => narrow_returning(C::ReverseSub),
-        Op::DsIncRtnU32 => narrow_returning(C::Inc),
-        Op::DsDecRtnU32 => narrow_returning(C::Dec),
-        Op::DsMinRtnI32 => narrow_returning(C::SMin),
-        Op::DsMaxRtnI32 => narrow_returning(C::SMax),
-        Op::DsMinRtnU32 => narrow_returning(C::UMin),
-        Op::DsMaxRtnU32 => narrow_returning(C::UMax),
-        Op::DsAndRtnB32 => narrow_returning(C::And),
-        Op::DsOrRtnB32 => narrow_returning(C::Or),
-        Op::DsXorRtnB32 => narrow_returning(C::Xor),
-        Op::DsMskorRtnB32 => narrow_returning(C::MaskOr),
-        Op::DsWrxchgRtnB32 => narrow_returning(C::Swap),
-        Op::DsCmpstRtnB32 => narrow_returning(C::CompareSwap),
-        Op::DsCmpstRtnF32 => narrow_returning(C::CompareSwapFloat),
-        Op::DsMinRtnF32 => narrow_returning(C::MinFloat),
-        Op::DsMaxRtnF32 => narrow_returning(C::MaxFloat),
-        Op::DsWrapRtnB32 => narrow_returning(C::Wrap),
-        Op::DsAddRtnF32 => narrow_returning(C::AddFloat),
-        Op::DsPkAddRtnF16 => narrow_returning(C::PackedAddF16),
-        Op::DsPkAddRtnBf16 => narrow_returning(C::PackedAddBf16),
-        Op::DsAddU64 => wide(C::Add),
-        Op::DsSubU64 => wide(C::Sub),
-        Op::DsRsubU64 => wide(C::ReverseSub),
-        Op::DsIncU64 => wide(C::Inc),
-        Op::DsDecU64 => wide(C::Dec),
-        Op::DsMinI64 => wide(C::SMin),
-        Op::DsMaxI64 => wide(C::SMax),
-        Op::DsMinU64 => wide(C::UMin),
-        Op::DsMaxU64 => wide(C::UMax),
-        Op::DsAndB64 => wide(C::And),
-        Op::DsOrB64 => wide(C::Or),
-        Op::DsXorB64 => wide(C::Xor),
-        Op::DsMskorB64 => wide(C::MaskOr),
-        Op::DsCmpstB64 => wide(C::CompareSwap),
-        Op::DsCmpstF64 => wide(C::CompareSwapFloat),
-        Op::DsMinF64 => wide(C::MinFloat),
-        Op::DsMaxF64 => wide(C::MaxFloat),
-        Op::DsAddF64 => wide(C::AddFloat),
-        Op::DsAddRtnU64 => wide_returning(C::Add),
-        Op::DsSubRtnU64 => wide_returning(C::Sub),
-        Op::DsRsubRtnU64 => wide_returning(C::ReverseSub),
-        Op::DsIncRtnU64 => wide_returning(C::Inc),
-        Op::DsDecRtnU64 => wide_returning(C::Dec),
-        Op::DsMinRtnI64 => wide_returning(C::SMin),
-        Op::DsMaxRtnI64 => wide_returning(C::SMax),
-        Op::DsMinRtnU64 => wide_returning(C::UMin),
-        Op::DsMaxRtnU64 => wide_returning(C::UMax),
-        Op::DsAndRtnB64 => wide_returning(C::And),
-        Op::DsOrRtnB64 => wide_returning(C::Or),
-        Op::DsXorRtnB64 => wide_returning(C::Xor),
-        Op::DsMskorRtnB64 => wide_returning(C::MaskOr),
-        Op::DsWrxchgRtnB64 => wide_returning(C::Swap),
-        Op::DsCmpstRtnB64 => wide_returning(C::CompareSwap),
-        Op::DsCmpstRtnF64 => wide_returning(C::CompareSwapFloat),
-        Op::DsMinRtnF64 => wide_returning(C::MinFloat),
-        Op::DsMaxRtnF64 => wide_returning(C::MaxFloat),
-        Op::DsAddRtnF64 => wide_returning(C::AddFloat),
-        _ => None,
-    }
-}
 
 const N1: usize = 1;
 const N2: usize = 2;
@@ -484,7 +336,7 @@ unsafe fn write_part(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
 
 /// The pointer of a lane's atomic, aligned to its size.
 fn atomic_place(env: &mut Env<'_>, address: u32, bytes: u32) -> Result<*mut u8, FaultKind> {
-    if address % bytes != 0 {
+    if !address.is_multiple_of(bytes) {
         return Err(FaultKind::Misaligned { space: "LDS", address: address.into(), bytes, align: bytes });
     }
     lanes::locate(env, Space::Lds, Access::Atomic, address.into(), bytes)

@@ -190,7 +190,7 @@ pub(super) unsafe fn place(to: *mut Vreg, lane: usize, index: usize, value: u32,
             2 => (*to).0[lane] = narrow << 16,
             _ => {
                 let word = &mut (*to.add(index / 2)).0[lane];
-                *word = if index % 2 == 0 { narrow } else { (*word & 0xffff) | narrow << 16 };
+                *word = if index.is_multiple_of(2) { narrow } else { (*word & 0xffff) | narrow << 16 };
             }
         }
     }

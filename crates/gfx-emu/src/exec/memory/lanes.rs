@@ -69,7 +69,7 @@ pub(super) fn read(
     let to = words.as_mut_ptr().cast::<u8>();
     if space == Space::Scratch {
         scratch_bounds(wave, Access::Read, address, bytes)?;
-        if address % 4 == 0 && bytes % 4 == 0 {
+        if address.is_multiple_of(4) && bytes.is_multiple_of(4) {
             for (k, word) in words.iter_mut().enumerate().take(bytes as usize / 4) {
                 let at = scratch_address(wave, lane, address + k as u64 * 4);
                 let host = env.memory.resolve(&mut env.ranges, Access::Read, at, 4)?;
@@ -105,7 +105,7 @@ pub(super) fn write(
     let from = words.as_ptr().cast::<u8>();
     if space == Space::Scratch {
         scratch_bounds(wave, Access::Write, address, bytes)?;
-        if address % 4 == 0 && bytes % 4 == 0 {
+        if address.is_multiple_of(4) && bytes.is_multiple_of(4) {
             for (k, word) in words.iter().enumerate().take(bytes as usize / 4) {
                 let at = scratch_address(wave, lane, address + k as u64 * 4);
                 let host = env.memory.resolve(&mut env.ranges, Access::Write, at, 4)?;

@@ -7,6 +7,7 @@ mod atomic;
 mod buffer;
 mod ds;
 mod ds_cross;
+mod ds_kind;
 mod flat;
 mod format;
 mod kind;

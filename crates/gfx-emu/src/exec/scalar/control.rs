@@ -122,7 +122,7 @@ unsafe fn getpc(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
 fn jump(target: u64, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let offset = target.wrapping_sub(env.code_base);
     match u32::try_from(offset / 4) {
-        Ok(pc) if offset % 4 == 0 => {
+        Ok(pc) if offset.is_multiple_of(4) => {
             wave.pc = pc;
             Flow::Next
         }
