@@ -251,7 +251,8 @@ impl Builder<'_> {
     }
 
     fn kv_cache(&mut self, kv_heads: u64, head_dim: u64, at: At<'_>) {
-        let shape = ShapeMap::new().with("tokens", self.rows.rows).with("kv_heads", kv_heads).with("head_dim", head_dim);
+        let shape =
+            ShapeMap::new().with("tokens", self.rows.rows).with("kv_heads", kv_heads).with("head_dim", head_dim);
         let dtypes = self.plain().with("kv", self.serving.kv_dtype.unwrap_or(self.model.dtype));
         self.push("kv_cache_write", Family::KvCache, shape, dtypes, at);
     }
