@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 // Its functions are for every test file, each of which is a crate of its own.
-#[allow(unreachable_pub)]
 mod support;
 
 use kbench_gfx_emu::bound::{CacheState, Resource, bound};

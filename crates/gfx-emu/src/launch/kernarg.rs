@@ -16,12 +16,16 @@ pub(super) fn grid_dims(launch: &Launch) -> u16 {
     }
 }
 
-/// The whole block: at least as long as the metadata says, and a multiple of 16 bytes, since compilers widen loads of its
-/// last dwords to that. Hidden arguments that the caller's bytes reach into are the caller's.
+/// Kernel argument segments begin at multiples of 16 bytes and compilers count on whole units of it: they widen the load of
+/// the last arguments (three dwords to four, seven to eight) past the size that the metadata states.
+const UNIT: usize = 16;
+
+/// The whole block: at least as long as the metadata says, in whole units. Hidden arguments that the caller's bytes reach
+/// into are the caller's.
 pub(super) fn block(kernel: &Kernel, launch: &Launch) -> Vec<u8> {
     let given = launch.kernarg.len();
     let mut block = launch.kernarg.clone();
-    block.resize(given.max(kernel.kernarg_size as usize).next_multiple_of(16), 0);
+    block.resize(given.max(kernel.kernarg_size as usize).next_multiple_of(UNIT), 0);
     for arg in kernel.args.iter().filter(|arg| arg.kind.is_hidden()) {
         let (offset, size) = (arg.offset as usize, arg.size as usize);
         let value = hidden(&arg.kind, launch).to_le_bytes();

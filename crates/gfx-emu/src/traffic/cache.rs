@@ -96,7 +96,7 @@ impl Cache {
         let set = (tag & self.set_mask) as usize;
         let start = set * self.ways;
         let Some(ways) = self.tags.get_mut(start..start + self.ways) else { return Look::Miss { evicted: 0 } };
-        if let Some(way) = ways.iter().position(|held| *held == tag) {
+        if let Some(way) = position(ways, tag) {
             self.dirty[start + way] |= sectors;
             return Look::Hit;
         }
@@ -110,6 +110,16 @@ impl Cache {
     pub(super) fn drain_dirty(&mut self) -> Vec<u8> {
         self.dirty.iter_mut().map(std::mem::take).filter(|sectors| *sectors != 0).collect()
     }
+}
+
+/// Where a tag is. All ways are looked at without leaving early, which compiles to wide compares.
+#[inline(always)]
+fn position(ways: &[u32], tag: u32) -> Option<usize> {
+    let mut found = u32::MAX;
+    for (way, held) in ways.iter().enumerate() {
+        found = if *held == tag { way as u32 } else { found };
+    }
+    (found != u32::MAX).then_some(found as usize)
 }
 
 #[cfg(test)]

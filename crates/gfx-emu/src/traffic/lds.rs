@@ -80,7 +80,8 @@ impl LdsBanks {
             _ => (8, 32),
         };
         let groups = 64 / size as u64;
-        if exec == u64::MAX && is_linear(addresses, bytes) {
+        let simple = (exec == u64::MAX && is_linear(addresses, bytes)) || (op != LdsOp::Atomic && is_one(exec, addresses));
+        if simple {
             return Cost { active: groups, conflict: 0, port: port.max(groups) };
         }
         let mut active = 0;
@@ -106,34 +107,49 @@ fn is_linear(addresses: &[u32; 64], bytes: u32) -> bool {
     same && first.is_multiple_of(bytes.max(1))
 }
 
+/// True when all active lanes are at one address.
+fn is_one(exec: u64, addresses: &[u32; 64]) -> bool {
+    let first = addresses[exec.trailing_zeros() as usize & 63];
+    let mut differ = 0_u64;
+    for lane in 0..64 {
+        differ |= u64::from(addresses[lane] != first) << lane;
+    }
+    differ & exec == 0
+}
+
+/// Words of a group at most: 32 lanes of two, or 16 of five where they straddle.
+const WORDS: usize = 128;
+/// The end of a bank's list.
+const NONE: u8 = u8::MAX;
+
 /// Clocks of one group of lanes: the most different words that one bank has to give. Atomics on one word wait for each other.
 fn serve(op: LdsOp, exec: u64, addresses: &[u32; 64], bytes: u32, lanes: &[u8], banks: u32) -> u64 {
-    let mut words = [(0_u32, 0_u32); 64];
-    let mut count = 0;
+    let mut words = [0_u32; WORDS];
+    let mut next = [NONE; WORDS];
+    let mut head = [NONE; 64];
+    let mut clocks = [0_u8; 64];
+    let (mut used, mut most) = (0, 0);
     for lane in lanes.iter().filter(|lane| exec >> **lane & 1 == 1) {
         let address = addresses[usize::from(*lane)];
-        for word in address / 4..=(address + bytes.max(1) - 1) / 4 {
-            if count < words.len() {
-                words[count] = (word % banks, word);
-                count += 1;
+        for word in address / 4..=address.saturating_add(bytes.max(1) - 1) / 4 {
+            let bank = (word % banks) as usize & 63;
+            let mut at = head[bank];
+            while at != NONE && words[usize::from(at)] != word {
+                at = next[usize::from(at)];
             }
+            if at != NONE && op != LdsOp::Atomic {
+                continue;
+            }
+            if at == NONE && used < WORDS {
+                (words[used], next[used]) = (word, head[bank]);
+                head[bank] = used as u8;
+                used += 1;
+            }
+            clocks[bank] += 1;
+            most = most.max(clocks[bank]);
         }
     }
-    let words = &mut words[..count];
-    words.sort_unstable();
-    let mut most = 0;
-    let mut run = 0;
-    for (index, (bank, word)) in words.iter().enumerate() {
-        let before = index.checked_sub(1).map(|before| words[before]);
-        match before {
-            Some((last_bank, last_word)) if last_bank == *bank => {
-                run += u64::from(last_word != *word || op == LdsOp::Atomic);
-            }
-            _ => run = 1,
-        }
-        most = most.max(run);
-    }
-    most
+    most.into()
 }
 
 #[cfg(test)]

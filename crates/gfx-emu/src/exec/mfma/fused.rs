@@ -198,9 +198,9 @@ fn largest<const N: usize>(row: usize, a: &[Parts], b: &[Parts]) -> [i32; N] {
     let mut most = [2 * NOTHING; N];
     for (a, b) in a.iter().zip(b) {
         let exponent = a.exponent[row];
-        for j in 0..N {
-            most[j] = most[j].max(exponent + b.exponent[j]);
-        }
+        // Whole arrays, so that the columns are what is vectorised and not k.
+        let sums: [i32; N] = std::array::from_fn(|j| exponent + b.exponent[j]);
+        most = std::array::from_fn(|j| most[j].max(sums[j]));
     }
     most
 }
