@@ -95,6 +95,8 @@ fn bench(c: &mut Criterion) {
                     cu: 0,
                     clock: 0,
                     fault: None,
+                    turn_began: 0,
+                    races: None,
                 };
                 group.bench_function(format!("{title}{suffix}"), |b| {
                     // SAFETY: the level is one of the host's, and the registers were checked against the wave's number.

@@ -80,7 +80,8 @@ impl LdsBanks {
             _ => (8, 32),
         };
         let groups = 64 / size as u64;
-        let simple = (exec == u64::MAX && is_linear(addresses, bytes)) || (op != LdsOp::Atomic && is_one(exec, addresses));
+        let simple =
+            (exec == u64::MAX && is_linear(addresses, bytes)) || (op != LdsOp::Atomic && is_one(exec, addresses));
         if simple {
             return Cost { active: groups, conflict: 0, port: port.max(groups) };
         }

@@ -159,8 +159,6 @@ pub fn run_at(arch: Arch, level: Level, instruction: &Inst, before: &Wave) -> Wa
         turn_began: 0,
         races: None,
         fault: None,
-        turn_began: 0,
-        races: None,
     };
     // SAFETY: the step is of a level that the host has, and its registers were checked against the wave's number.
     unsafe { (step.run)(&step, &mut after, &mut env) };
