@@ -1,5 +1,5 @@
 //! What the tests of the instruction sets share: the LLVM tools, and words that cover every opcode.
-#![allow(dead_code, unreachable_pub, clippy::precedence)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::precedence)]
 
 use std::io::Write;
 use std::process::{Command, Stdio};
