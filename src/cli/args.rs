@@ -154,7 +154,7 @@ pub struct RunArgs {
     /// Profile or inventory: a file or folder of any dialect that kbench reads, told apart by content; repeatable
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub shapes: Vec<PathBuf>,
-    /// Where to run: auto (the emulated MI300X), emu[:MODEL] (real code objects on an emulated GPU: mi210, mi250x, mi300a,
+    /// Where to run: auto (the emulated MI300X), emu or emu:MODEL (real code objects on an emulated GPU: mi210, mi250x, mi300a,
     /// mi300x, mi308x, mi325x, mi350x, mi355x), or host (this CPU runs the references and is timed)
     #[arg(long, default_value_t = DeviceSpec::Auto, value_name = "DEVICE")]
     pub device: DeviceSpec,

@@ -2,7 +2,7 @@
 //! operations.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[allow(unreachable_pub, clippy::precedence)]
+#[allow(dead_code, unreachable_pub)]
 mod isa;
 #[path = "isa/not_executed.rs"]
 mod not_executed;

@@ -2,7 +2,7 @@
 //! vector units leave the same registers, LDS and memory.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[allow(unreachable_pub, clippy::precedence)]
+#[allow(dead_code, unreachable_pub)]
 mod isa;
 
 use kbench_gfx_emu::exec::{Compiler, Env, Flow, Level, Limits, Mode, Vreg, Wave, code, compile};
