@@ -58,8 +58,9 @@ fn run_all(model: &str, library: Library) {
         }
     }
     assert!(wrong.is_empty(), "{} of {count} cases on {arch}:\n{}", wrong.len(), wrong.join("\n"));
-    let missed: Vec<String> = kernels(&library, &arch).difference(&ran).cloned().collect();
-    assert!(missed.is_empty(), "{arch}: no case runs {}", missed.join(", "));
+    let all = kernels(&library, &arch);
+    let missed: Vec<&String> = all.difference(&ran).filter(|name| !is_for_waves_of_32(name)).collect();
+    assert!(missed.is_empty(), "{arch}: no case runs {missed:?}");
     println!("{arch}: {count} cases ran {} kernels", ran.len());
 }
 
@@ -86,6 +87,12 @@ fn run(device: &mut Emu, case: &dyn Workload) -> Result<Vec<String>, String> {
         }
         Means::Timed(_) | Means::Nothing => Err("it did not run on the emulator".to_owned()),
     }
+}
+
+/// Both architectures here have waves of 64 lanes, of which 16 experts a lane are the 1024 that the family takes at most: 32
+/// experts a lane are for waves of 32 alone.
+fn is_for_waves_of_32(kernel: &str) -> bool {
+    kernel.starts_with("kb_moe_gate_") && kernel.ends_with("_s32")
 }
 
 /// Names of all kernels of the library's code objects for an architecture.
