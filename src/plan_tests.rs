@@ -44,7 +44,7 @@ fn inventory() -> Inventory {
             row("norm2", Family::Rmsnorm, "RMSNorm", 1, 30, vec![used("rows=4,hidden=64,add=false", 1, 30)]),
             row("pa", Family::PagedAttention, "Paged Attention", 24, 500, vec![used(ATTENTION, 24, 500)]),
             row("pa_reduce", Family::PagedAttention, "PA Reduce", 24, 100, vec![used(ATTENTION, 24, 100)]),
-            row("rope", Family::Rope, "RoPE", 24, 200, vec![used("in0=[4,64]", 24, 200)]),
+            row("rope", Family::LinearAttention, "RoPE", 24, 200, vec![used("in0=[4,64]", 24, 200)]),
             row("gemm", Family::Gemm, "GEMM", 2, 70, vec![]),
         ],
         ..Inventory::default()
@@ -68,7 +68,7 @@ fn equal_shapes_merge_reductions_add_time_not_calls_and_nothing_is_lost() {
     // What has no shape is in the plan with its reason.
     let reasons: Vec<&String> = plan.cases.iter().filter_map(|case| case.workload.as_ref().err()).collect();
     assert!(reasons[0].contains("2 of 2 calls of gemm") && reasons[1].contains("4 of 10 calls of norm"), "{reasons:?}");
-    assert_eq!(plan.not_replayable, [(Family::Rope, 0.2)]);
+    assert_eq!(plan.not_replayable, [(Family::LinearAttention, 0.2)]);
     let share: f64 = plan.cases.iter().map(|case| case.weight.share).sum();
     assert!((share - 0.8).abs() < 1e-9);
     assert_eq!(plan.cases[1].assumed, ["something"], "said once");

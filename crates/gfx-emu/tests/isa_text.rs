@@ -1,6 +1,7 @@
 //! Decoding and text against LLVM's own tools.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[allow(dead_code, unreachable_pub)]
 mod isa;
 
 use std::collections::{BTreeSet, HashSet};

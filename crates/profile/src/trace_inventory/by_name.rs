@@ -15,7 +15,7 @@ use crate::labels::{Padding, Step};
 use crate::ledger::Shape;
 use crate::names::parameters;
 use crate::naming::{KernelId, Names};
-use kbench_workload::{DtypeTag, Dtypes, Family, ShapeMap};
+use kbench_workload::{Dtype, DtypeTag, Dtypes, Family, ShapeMap};
 use std::collections::{BTreeMap, HashMap};
 
 /// Parameters that a name carries.
@@ -74,8 +74,10 @@ fn shape(family: Family, found: &Parameters, step: &Step, grid: Option<[u32; 3]>
         }
         Family::KvCache => {
             let bytes = number(found, "row_bytes")?;
-            let (rows, assumed) = rows(step)?;
-            Some(named(ShapeMap::new().with("rows", rows).with("row_bytes", bytes), dtypes(found), assumed))
+            let (rows, mut assumed) = rows(step)?;
+            assumed.push(format!("the name tells the {bytes} B of a token's row alone: taken as one head of bf16"));
+            let shape = ShapeMap::new().with("tokens", rows).with("kv_heads", 1).with("head_dim", bytes / 2);
+            Some(named(shape, Dtypes::uniform(Dtype::Bf16), assumed))
         }
         _ => None,
     }
@@ -172,7 +174,7 @@ mod tests {
         let gate = shape_of(Family::MoeGate, "aiter::topksoftmax_4x128x8_bf16", label, None);
         assert_eq!(gate.unwrap(), "tokens=16,experts=128,topk=8 bf16");
         let store = "void (anonymous namespace)::store_kvcache<2048l, 4, false, long>((anonymous namespace)::StoreKVCacheParams)";
-        assert_eq!(shape_of(Family::KvCache, store, label, None).unwrap().trim(), "rows=16,row_bytes=2048");
+        assert_eq!(shape_of(Family::KvCache, store, label, None).unwrap(), "tokens=16,kv_heads=1,head_dim=1024 bf16");
         // Bounds are no sizes.
         let norm =
             "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_S4_diiiiiiib";
