@@ -35,7 +35,14 @@ pub(super) fn split<const N: usize>(layout: Layout, codes: &[u32; N], out: &mut 
     let (mantissa, width) = (layout.mantissa, layout.exponent);
     let last = (1_u32 << width) - 1;
     let full = (1_u32 << mantissa) - 1;
-    let mut special = false;
+    // A code is special when its fields, under the masks, are these: numbers instead of cases, so that lanes vectorise.
+    let (special_field, fraction_mask, special_fraction, sign_mask) = match layout.top {
+        Top::Ieee => (last, 0, 0, 0),
+        Top::OnlyNan => (last, full, full, 0),
+        Top::NegativeZeroIsNan => (0, full, 0, 1),
+        Top::None => (u32::MAX, 0, 0, 0),
+    };
+    let mut any = 0_u32;
     for j in 0..N {
         let code = codes[j];
         let sign = code >> (width + mantissa) & 1;
@@ -43,24 +50,16 @@ pub(super) fn split<const N: usize>(layout: Layout, codes: &[u32; N], out: &mut 
         let fraction = code & full;
         let normal = u32::from(field != 0);
         let significand = (fraction | normal << mantissa) as i32;
-        let is_special = match layout.top {
-            Top::Ieee => field == last,
-            Top::OnlyNan => field == last && fraction == full,
-            Top::NegativeZeroIsNan => sign == 1 && field == 0 && fraction == 0,
-            Top::None => false,
-        };
-        special |= is_special;
-        out.value[j] = if sign == 1 { -significand } else { significand };
+        let special = u32::from(field == special_field)
+            & u32::from(fraction & fraction_mask == special_fraction)
+            & u32::from(sign & sign_mask == sign_mask);
+        any |= special;
+        out.value[j] = (significand ^ (sign as i32).wrapping_neg()) + sign as i32;
         let exponent = field.max(1) as i32 - layout.bias;
-        out.exponent[j] = if is_special {
-            SPECIAL
-        } else if significand == 0 {
-            NOTHING
-        } else {
-            exponent
-        };
+        let exponent = if significand == 0 { NOTHING } else { exponent };
+        out.exponent[j] = if special != 0 { SPECIAL } else { exponent };
     }
-    special
+    any != 0
 }
 
 /// The codes of item `item` in `N` lanes from `lane` on.
@@ -72,9 +71,10 @@ pub(super) unsafe fn codes<const N: usize>(from: *const Vreg, element: Element, 
     let bits = element.bits();
     let (register, shift) = (item * bits / 32, item * bits % 32);
     let mut out = [0; N];
+    // SAFETY: the caller's.
+    let row = unsafe { super::lanes::<N>(from, register, lane) };
     for j in 0..N {
-        // SAFETY: the caller's; the lane is below 64.
-        let word = unsafe { (*from.add(register)).0[(lane + j) & 63] };
+        let word = row[j];
         out[j] = match element {
             Element::Xf32 => word >> 13,
             _ if bits == 16 => word >> shift & 0xffff,
@@ -198,9 +198,11 @@ fn largest<const N: usize>(row: usize, a: &[Parts], b: &[Parts]) -> [i32; N] {
     let mut most = [2 * NOTHING; N];
     for (a, b) in a.iter().zip(b) {
         let exponent = a.exponent[row];
-        // Whole arrays, so that the columns are what is vectorised and not k.
-        let sums: [i32; N] = std::array::from_fn(|j| exponent + b.exponent[j]);
-        most = std::array::from_fn(|j| most[j].max(sums[j]));
+        for j in 0..N {
+            most[j] = most[j].max(exponent + b.exponent[j]);
+        }
+        // Otherwise compilers vectorise over k, with gathers, instead of over the columns.
+        std::hint::black_box(&mut most);
     }
     most
 }

@@ -295,6 +295,20 @@ unsafe fn inputs(step: &Step, wave: &mut Wave, moved: &Option<Inputs>) -> (*cons
     (pointer(step.src[0]), pointer(step.src[1]))
 }
 
+/// `N` lanes of a register from `lane` on, around its end where there are not as many.
+///
+/// # Safety
+/// The register exists.
+#[inline(always)]
+unsafe fn lanes<const N: usize>(from: *const Vreg, register: usize, lane: usize) -> [u32; N] {
+    // SAFETY: the caller's.
+    let row = unsafe { &(*from.add(register)).0 };
+    match row.get(lane..lane + N).and_then(|lanes| <[u32; N]>::try_from(lanes).ok()) {
+        Some(lanes) => lanes,
+        None => std::array::from_fn(|j| row[(lane + j) & 63]),
+    }
+}
+
 /// C of a block as 32-bit words, by row.
 ///
 /// # Safety
@@ -314,10 +328,8 @@ unsafe fn load_c<const N: usize>(
             let from = unsafe { registers(wave, number) };
             for (row, words) in out.iter_mut().enumerate().take(shape.m) {
                 let (item, lane) = Tile::accumulator(shape, block, row);
-                for j in 0..N {
-                    // SAFETY: items are below the accumulator's registers, lanes below 64.
-                    words[j] = unsafe { (*from.add(item)).0[(lane + j) & 63] };
-                }
+                // SAFETY: items are below the accumulator's registers.
+                *words = unsafe { lanes::<N>(from, item, lane) };
             }
         }
         Src::Const(value) => *out = [[value as u32; N]; SIDE],
@@ -335,9 +347,10 @@ unsafe fn store_d<const N: usize>(step: &Step, shape: &Shape, wave: &mut Wave, b
     let to = unsafe { registers(wave, step.dst[0]) };
     for (row, words) in rows.iter().enumerate().take(shape.m) {
         let (item, lane) = Tile::accumulator(shape, block, row);
-        for j in 0..N {
-            // SAFETY: items are below the accumulator's registers, lanes below 64.
-            unsafe { (*to.add(item)).0[(lane + j) & 63] = words[j] };
+        // SAFETY: items are below the accumulator's registers.
+        let row = unsafe { &mut (*to.add(item)).0 };
+        if let Some(place) = row.get_mut(lane..lane + N) {
+            place.copy_from_slice(words);
         }
     }
 }
