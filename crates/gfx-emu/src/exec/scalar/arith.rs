@@ -66,55 +66,16 @@ fn pack(low: u32, high: u32) -> u32 {
     (low & 0xffff) | high << 16
 }
 
-/// Handlers of 32-bit operations: `name(a, b, scc) => outcome`.
-macro_rules! narrow {
-    ($op:expr; $($name:ident($a:ident, $b:ident, $scc:ident) => $value:expr;)*) => {
+/// Handlers of operations with two sources and a result, each read and written at its own width.
+macro_rules! binary {
+    ($op:expr, $read_a:ident, $read_b:ident, $write:ident; $($name:ident($a:ident, $b:ident, $scc:ident) => $value:expr;)*) => {
         match $op {
             $(Op::$name => {
                 unsafe fn run(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-                    let ($a, $b, $scc) = (read32(step, wave, 0), read32(step, wave, 1), wave.scc);
+                    let ($a, $b, $scc) = ($read_a(step, wave, 0), $read_b(step, wave, 1), wave.scc);
                     let _ = $scc;
-                    let (value, scc): Outcome<u32> = $value;
-                    write32(step, wave, value);
-                    wave.scc = scc.unwrap_or(wave.scc);
-                    Flow::Next
-                }
-                Some(run as Handler)
-            })*
-            _ => None,
-        }
-    };
-}
-
-/// Handlers of 64-bit operations with two 64-bit sources.
-macro_rules! wide {
-    ($op:expr; $($name:ident($a:ident, $b:ident, $scc:ident) => $value:expr;)*) => {
-        match $op {
-            $(Op::$name => {
-                unsafe fn run(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-                    let ($a, $b, $scc) = (read64(step, wave, 0), read64(step, wave, 1), wave.scc);
-                    let _ = $scc;
-                    let (value, scc): Outcome<u64> = $value;
-                    write64(step, wave, value);
-                    wave.scc = scc.unwrap_or(wave.scc);
-                    Flow::Next
-                }
-                Some(run as Handler)
-            })*
-            _ => None,
-        }
-    };
-}
-
-/// Handlers of 64-bit operations whose second source is 32 bits wide (shift counts, bit fields).
-macro_rules! wide_by_narrow {
-    ($op:expr; $($name:ident($a:ident, $b:ident) => $value:expr;)*) => {
-        match $op {
-            $(Op::$name => {
-                unsafe fn run(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-                    let ($a, $b) = (read64(step, wave, 0), read32(step, wave, 1));
-                    let (value, scc): Outcome<u64> = $value;
-                    write64(step, wave, value);
+                    let (value, scc) = $value;
+                    $write(step, wave, value);
                     wave.scc = scc.unwrap_or(wave.scc);
                     Flow::Next
                 }
@@ -131,7 +92,7 @@ pub(super) fn handler(op: Op) -> Option<Handler> {
 }
 
 fn narrow(op: Op) -> Option<Handler> {
-    narrow! { op;
+    binary! { op, read32, read32, write32;
         SAddU32(a, b, scc) => add_carry(a, b, false);
         SSubU32(a, b, scc) => sub_borrow(a, b, false);
         SAddI32(a, b, scc) => (a.wrapping_add(b), Some((a as i32).checked_add(b as i32).is_none()));
@@ -172,7 +133,7 @@ fn narrow(op: Op) -> Option<Handler> {
 }
 
 fn wide(op: Op) -> Option<Handler> {
-    wide! { op;
+    binary! { op, read64, read64, write64;
         SCselectB64(a, b, scc) => (if scc { a } else { b }, None);
         SAndB64(a, b, scc) => flagged(a & b);
         SOrB64(a, b, scc) => flagged(a | b);
@@ -186,12 +147,12 @@ fn wide(op: Op) -> Option<Handler> {
 }
 
 fn wide_by_narrow(op: Op) -> Option<Handler> {
-    wide_by_narrow! { op;
-        SLshlB64(a, b) => flagged(a << (b & 63));
-        SLshrB64(a, b) => flagged(a >> (b & 63));
-        SAshrI64(a, b) => flagged(((a as i64) >> (b & 63)) as u64);
-        SBfeU64(a, b) => flagged(bfe_u64(a, b));
-        SBfeI64(a, b) => flagged(bfe_i64(a, b));
+    binary! { op, read64, read32, write64;
+        SLshlB64(a, b, scc) => flagged(a << (b & 63));
+        SLshrB64(a, b, scc) => flagged(a >> (b & 63));
+        SAshrI64(a, b, scc) => flagged(((a as i64) >> (b & 63)) as u64);
+        SBfeU64(a, b, scc) => flagged(bfe_u64(a, b));
+        SBfeI64(a, b, scc) => flagged(bfe_i64(a, b));
     }
 }
 
