@@ -4,6 +4,7 @@
 //! small functions over whole registers of 64 lanes; each exists once per [`Level`] of the host's vector units, and the
 //! level is chosen when the step is made.
 
+mod constants;
 mod env;
 mod memory;
 mod mfma;
@@ -29,7 +30,6 @@ pub fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
     scalar::compile(c, inst)
         .or_else(|| valu::compile(c, inst))
         .or_else(|| memory::compile(c, inst))
-        .or_else(|| valu::compile(c, inst))
         .or_else(|| mfma::compile(c, inst))
         .unwrap_or(Err(Unsupported::NoHandler))
 }

@@ -15,6 +15,7 @@ mod lanes;
 
 pub(super) use atomic::{Atomic, Change, change};
 
+use super::constants::Inline;
 use super::step::{Compiler, Handler, Src, Step, Unsupported};
 use super::wave::{Vreg, Wave};
 use crate::isa::{Encoding, Inst, Operand};
@@ -48,8 +49,10 @@ fn scalar(operand: Operand) -> Result<Src, Unsupported> {
     Ok(match operand {
         Operand::None | Operand::Off => Src::None,
         Operand::Scalar(code) => Src::Scalar(code),
-        Operand::Inline(code @ 128..=192) => Src::Const(u64::from(code - 128)),
-        Operand::Inline(code @ 193..=208) => Src::Const((192 - i64::from(code)) as u64),
+        Operand::Inline(code) => match Inline::of(code) {
+            Some(Inline::Integer(value)) => Src::Const(value as u64),
+            _ => return Err(Unsupported::NoHandler),
+        },
         Operand::Literal(value) => Src::Const(value.into()),
         Operand::Special(code) => Src::Special(code),
         _ => return Err(Unsupported::NoHandler),

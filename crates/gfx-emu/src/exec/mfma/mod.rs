@@ -16,6 +16,7 @@ mod sparse;
 #[cfg(test)]
 mod tests;
 
+use super::constants::Inline;
 use super::env::Env;
 use super::step::{Compiler, Flow, Handler, Level, Src, Step, Unsupported};
 use super::wave::{Vreg, Wave};
@@ -141,24 +142,7 @@ fn register(c: &Compiler, operand: Operand, width: u16) -> Result<u16, Unsupport
 
 /// An inline constant as C.
 fn constant(code: u8, accumulator: Accumulator) -> Option<u64> {
-    let float = match code {
-        240 => 0.5,
-        241 => -0.5,
-        242 => 1.0,
-        243 => -1.0,
-        244 => 2.0,
-        245 => -2.0,
-        246 => 4.0,
-        247 => -4.0,
-        248 => 0.5 / std::f64::consts::PI,
-        128..=192 => return Some(u64::from(code - 128)),
-        193..=208 => return Some((192 - i64::from(code)) as u64),
-        _ => return None,
-    };
-    Some(match accumulator {
-        Accumulator::F64 => f64::to_bits(float),
-        _ => u64::from((float as f32).to_bits()),
-    })
+    Inline::of(code).map(if accumulator == Accumulator::F64 { Inline::wide } else { Inline::narrow })
 }
 
 /// A run of registers.

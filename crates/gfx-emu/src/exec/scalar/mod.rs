@@ -7,6 +7,7 @@ mod hwreg;
 mod smem;
 mod unary;
 
+use super::constants::Inline;
 use super::step::{Compiler, Handler, Src, Step, Unsupported};
 use super::wave::Wave;
 use crate::isa::{Encoding, Inst, Operand};
@@ -59,46 +60,11 @@ fn source(operand: Operand) -> Result<Src, Unsupported> {
     Ok(match operand {
         Operand::None | Operand::Off => Src::None,
         Operand::Scalar(code) => Src::Scalar(code),
-        Operand::Inline(code) => Src::Const(inline(code).ok_or(Unsupported::NoHandler)?),
+        Operand::Inline(code) => Src::Const(Inline::of(code).ok_or(Unsupported::NoHandler)?.narrow()),
         Operand::Literal(value) => Src::Const(value as i32 as i64 as u64),
         Operand::Special(code) => Src::Special(code),
         Operand::Imm(value) => Src::Const(value as i16 as i64 as u64),
         Operand::Vgpr(_) | Operand::Agpr(_) => return Err(Unsupported::NoHandler),
-    })
-}
-
-/// The value of an inline constant in a scalar instruction. 64-bit operations take the integers sign-extended and the
-/// floats as f64, which [`wide_inline`] gives.
-fn inline(code: u8) -> Option<u64> {
-    Some(match code {
-        128..=192 => u64::from(code - 128),
-        193..=208 => (192 - i64::from(code)) as u64,
-        240 => u64::from(0.5_f32.to_bits()),
-        241 => u64::from((-0.5_f32).to_bits()),
-        242 => u64::from(1.0_f32.to_bits()),
-        243 => u64::from((-1.0_f32).to_bits()),
-        244 => u64::from(2.0_f32.to_bits()),
-        245 => u64::from((-2.0_f32).to_bits()),
-        246 => u64::from(4.0_f32.to_bits()),
-        247 => u64::from((-4.0_f32).to_bits()),
-        248 => 0x3e22_f983,
-        _ => return None,
-    })
-}
-
-/// The value of a float inline constant where 64 bits are read.
-fn wide_inline(code: u8) -> Option<u64> {
-    Some(match code {
-        240 => 0.5_f64.to_bits(),
-        241 => (-0.5_f64).to_bits(),
-        242 => 1.0_f64.to_bits(),
-        243 => (-1.0_f64).to_bits(),
-        244 => 2.0_f64.to_bits(),
-        245 => (-2.0_f64).to_bits(),
-        246 => 4.0_f64.to_bits(),
-        247 => (-4.0_f64).to_bits(),
-        248 => 0x3fc4_5f30_6dc9_c882,
-        _ => return None,
     })
 }
 
@@ -118,7 +84,7 @@ fn read64(step: &Step, wave: &Wave, index: usize) -> u64 {
     match step.src[index] {
         Src::Scalar(code) => wave.s64(code),
         Src::Const(value) => match step.inst.src[index] {
-            Operand::Inline(code) => wide_inline(code).unwrap_or(value),
+            Operand::Inline(code) => Inline::of(code).map_or(value, Inline::wide),
             _ => value,
         },
         other => special(other, wave),

@@ -22,6 +22,7 @@ mod small;
 mod soft;
 mod trans;
 
+use super::constants::Inline;
 use super::step::{Compiler, Handler, Src, Step, Unsupported};
 use crate::isa::{Encoding, Inst, Mods, Operand};
 use general::AUX_ACCUMULATES;
@@ -189,30 +190,11 @@ fn source(c: &Compiler, operand: Operand, ty: Ty) -> Result<Src, Unsupported> {
 /// What an inline constant stands for in an operand of a type. Integers are sign-extended to the operand; fractions are of
 /// the operand's float format, and f32 for 16-bit integer operands (LLVM's notes on what the hardware does).
 fn constant(code: u8, ty: Ty) -> Option<u64> {
-    let integer = match code {
-        128..=192 => Some(i64::from(code) - 128),
-        193..=208 => Some(192 - i64::from(code)),
-        _ => None,
-    };
-    if let Some(value) = integer {
-        return Some(if ty.width() == 2 { value as u64 } else { u64::from(value as u32) });
-    }
-    // ±0.5, ±1, ±2, ±4 and 1/(2π).
-    let (f16, f32, f64): (u16, u32, u64) = match code {
-        240..=247 => {
-            let exponent = i32::from((code - 240) / 2) - 1;
-            let negative = code & 1 != 0;
-            let half = ((exponent + 15) as u16) << 10 | u16::from(negative) << 15;
-            let single = ((exponent + 127) as u32) << 23 | u32::from(negative) << 31;
-            (half, single, ((exponent + 1023) as u64) << 52 | u64::from(negative) << 63)
-        }
-        248 => (0x3118, 0x3e22_f983, 0x3fc4_5f30_6dc9_c882),
-        _ => return None,
-    };
-    Some(match ty {
-        Ty::F16 | Ty::PF16 => u64::from(f16),
-        _ if ty.width() == 2 => f64,
-        _ => u64::from(f32),
+    let constant = Inline::of(code)?;
+    Some(match (constant, ty) {
+        (_, ty) if ty.width() == 2 => constant.wide(),
+        (Inline::Float { f16, .. }, Ty::F16 | Ty::PF16) => f16.into(),
+        _ => u64::from(constant.narrow() as u32),
     })
 }
 
