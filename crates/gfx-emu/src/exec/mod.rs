@@ -6,6 +6,7 @@
 
 mod constants;
 mod env;
+mod levels;
 mod memory;
 mod mfma;
 mod race;

@@ -1,7 +1,7 @@
 //! Instructions made ready to run.
 
 use super::env::Env;
-use super::wave::Wave;
+use super::wave::{ARCHITECTURAL, Wave};
 use crate::isa::{Arch, Inst, Op, Operand};
 
 /// What happens after a step.
@@ -105,6 +105,22 @@ pub struct Step {
     pub inst: Inst,
 }
 
+impl Step {
+    /// A step of an instruction that names no operand yet.
+    pub fn new(inst: &Inst, run: Handler) -> Self {
+        Self {
+            run,
+            op: inst.op,
+            len: inst.size / 4,
+            aux: [0; 5],
+            dst: [0; 2],
+            src: [Src::None; 4],
+            imm: 0,
+            inst: *inst,
+        }
+    }
+}
+
 /// Registers that a kernel may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -153,5 +169,15 @@ impl Compiler {
             return Err(Unsupported::Register(format!("{name}{}", number + width - 1)));
         }
         Ok((number, acc))
+    }
+
+    /// The number by which [`Wave::registers`] finds a vector register operand: accumulation registers follow the 256
+    /// architectural ones.
+    ///
+    /// # Errors
+    /// As [`Compiler::vreg`].
+    pub fn register(&self, operand: Operand, width: u16) -> Result<u16, Unsupported> {
+        let (number, acc) = self.vreg(operand, width)?;
+        Ok(if acc { number + ARCHITECTURAL } else { number })
     }
 }

@@ -108,7 +108,25 @@ pub struct Wave {
     pub executed: u64,
 }
 
+/// Architectural vector registers that an instruction can name.
+pub(super) const ARCHITECTURAL: u16 = 256;
+
 impl Wave {
+    /// The first of a run of vector registers, by the number that [`super::Compiler::register`] gives.
+    ///
+    /// # Safety
+    /// The run exists: it was checked against this wave's allocation when the step was made.
+    #[inline(always)]
+    pub(super) unsafe fn registers(&mut self, number: u16) -> *mut Vreg {
+        // SAFETY: the caller's.
+        unsafe {
+            match number.checked_sub(ARCHITECTURAL) {
+                None => self.vgpr.as_mut_ptr().add(number.into()),
+                Some(number) => self.agpr.as_mut_ptr().add(number.into()),
+            }
+        }
+    }
+
     /// The EXEC mask.
     #[inline(always)]
     pub fn exec(&self) -> u64 {

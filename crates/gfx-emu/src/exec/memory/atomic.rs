@@ -1,7 +1,6 @@
 //! Read-modify-write operations. Lanes act in order, lane 0 first; a workgroup's turn is not interrupted inside one.
 
 use super::lanes::{self, Space};
-use super::registers;
 use crate::exec::{Env, Src, Step, Wave};
 use crate::fault::{Access, FaultKind};
 use crate::isa::Op;
@@ -273,7 +272,7 @@ fn halves(a: u32, b: u32, add: impl Fn(u16, u16) -> u16) -> u32 {
 unsafe fn value(wave: &mut Wave, number: u16, wide: bool, lane: usize) -> u64 {
     // SAFETY: the caller's.
     unsafe {
-        let first = registers(wave, number);
+        let first = wave.registers(number);
         let low = u64::from((*first).0[lane]);
         if wide { low | u64::from((*first.add(1)).0[lane]) << 32 } else { low }
     }
@@ -351,7 +350,7 @@ pub(in crate::exec) unsafe fn change(host: *mut u8, atomic: Atomic, data: u64, s
 pub(super) unsafe fn put(wave: &mut Wave, number: u16, wide: bool, lane: usize, value: u64) {
     // SAFETY: the caller's.
     unsafe {
-        let first = registers(wave, number);
+        let first = wave.registers(number);
         (*first).0[lane] = value as u32;
         if wide {
             (*first.add(1)).0[lane] = (value >> 32) as u32;

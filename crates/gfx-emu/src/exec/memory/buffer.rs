@@ -4,7 +4,8 @@ use super::flat::{RETURNS, to_lds};
 use super::format::{self, Format};
 use super::kind::{Extend, Kind, kind};
 use super::lanes::{self, Space};
-use super::{leveled, number, pick, registers, scalar, scalar32, step, vector};
+use super::{scalar, scalar32, step, vector};
+use crate::exec::levels::{leveled, pick};
 use crate::exec::{Compiler, Env, Flow, Handler, Src, Step, Unsupported, Wave};
 use crate::fault::{Access, FaultKind};
 use crate::isa::{Inst, Op};
@@ -30,7 +31,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
             let mut step = step(inst, run);
             (step.aux[BYTES], step.aux[EXTEND]) = (bytes, extend as u8);
             if !inst.mods.lds {
-                step.dst[0] = number(c, inst.dst[0], u16::from(bytes.div_ceil(4)))?;
+                step.dst[0] = c.register(inst.dst[0], u16::from(bytes.div_ceil(4)))?;
             }
             step
         }
@@ -46,7 +47,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
             step.src[1] = vector(c, inst.src[1], atomic.data_registers())?;
             if inst.mods.sc0 {
                 step.aux[RETURNS] = 1;
-                step.dst[0] = number(c, inst.src[1], u16::from(atomic.bytes() / 4))?;
+                step.dst[0] = c.register(inst.src[1], u16::from(atomic.bytes() / 4))?;
             }
             step
         }
@@ -68,7 +69,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
             if components.store {
                 step.src[1] = vector(c, inst.src[1], registers)?;
             } else if !inst.mods.lds {
-                step.dst[0] = number(c, inst.dst[0], registers)?;
+                step.dst[0] = c.register(inst.dst[0], registers)?;
             }
             step
         }
@@ -153,13 +154,13 @@ unsafe fn addresses(step: &Step, wave: &mut Wave, bytes: u64) -> Lanes {
     let (index, offset) = match (step.src[0], mods.idxen, mods.offen) {
         // SAFETY: the caller's.
         (Src::Vgpr(first), true, true) => unsafe {
-            let first = registers(wave, first);
+            let first = wave.registers(first);
             (&(*first).0, &(*first.add(1)).0)
         },
         // SAFETY: the caller's.
-        (Src::Vgpr(first), true, false) => unsafe { (&(*registers(wave, first)).0, &zero) },
+        (Src::Vgpr(first), true, false) => unsafe { (&(*wave.registers(first)).0, &zero) },
         // SAFETY: the caller's.
-        (Src::Vgpr(first), false, true) => unsafe { (&zero, &(*registers(wave, first)).0) },
+        (Src::Vgpr(first), false, true) => unsafe { (&zero, &(*wave.registers(first)).0) },
         _ => (&zero, &zero),
     };
     let raw = (resource.stride == 0 || !mods.idxen) && !resource.swizzle && !resource.add_thread;
@@ -216,7 +217,7 @@ unsafe fn loads_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         if let Ok(host) = lanes::locate(env, Space::Global, Access::Read, first, bytes * 64) {
             // SAFETY: `locate` vouches for the bytes of all lanes.
             unsafe {
-                let to = registers(wave, step.dst[0]);
+                let to = wave.registers(step.dst[0]);
                 match bytes {
                     4 => lanes::load_rows::<1>(host, to),
                     8 => lanes::load_rows::<2>(host, to),
@@ -230,7 +231,7 @@ unsafe fn loads_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     }
     let outcome = lanes::for_lanes(exec, |lane| {
         // SAFETY: as above.
-        let to = unsafe { registers(wave, step.dst[0]) };
+        let to = unsafe { wave.registers(step.dst[0]) };
         if bytes < 4 {
             let inside = lanes.inside >> lane & 1 == 1;
             let word =
@@ -278,7 +279,7 @@ unsafe fn stores_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         if let Ok(host) = lanes::locate(env, Space::Global, Access::Write, first, bytes * 64) {
             // SAFETY: `locate` vouches for the bytes of all lanes.
             unsafe {
-                let from = registers(wave, data);
+                let from = wave.registers(data);
                 match bytes {
                     4 => lanes::store_rows::<1>(host, from),
                     8 => lanes::store_rows::<2>(host, from),
@@ -292,7 +293,7 @@ unsafe fn stores_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     }
     let outcome = lanes::for_lanes(exec, |lane| {
         // SAFETY: as above.
-        let from = unsafe { registers(wave, data) };
+        let from = unsafe { wave.registers(data) };
         let whole = lanes.inside >> lane & 1 == 1;
         if bytes < 4 {
             // SAFETY: as above.
@@ -436,7 +437,7 @@ unsafe fn format_load(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let outcome = lanes::for_lanes(exec, |lane| {
         let values = components(step, env, wave, lane, &access)?;
         // SAFETY: as above.
-        let to = unsafe { registers(wave, step.dst[0]) };
+        let to = unsafe { wave.registers(step.dst[0]) };
         for (index, value) in values.iter().enumerate().take(count) {
             // SAFETY: as above.
             unsafe { format::place(to, lane, index, *value, access.0, half) };
@@ -459,7 +460,7 @@ unsafe fn format_store(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow 
     };
     let outcome = lanes::for_lanes(exec & lanes.inside, |lane| {
         // SAFETY: as above.
-        let from = unsafe { registers(wave, data) };
+        let from = unsafe { wave.registers(data) };
         let mut values = [0_u32; 4];
         for (index, value) in values.iter_mut().enumerate().take(count) {
             // SAFETY: as above.

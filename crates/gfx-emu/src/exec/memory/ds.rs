@@ -7,7 +7,8 @@ use super::atomic::{self, Atomic, Change};
 use super::ds_kind::{Kind, kind};
 use super::kind::Extend;
 use super::lanes::{self, Space};
-use super::{ds_cross, leveled, number, pick, registers, step, vector};
+use super::{ds_cross, step, vector};
+use crate::exec::levels::{leveled, pick};
 use crate::exec::{Compiler, Env, Flow, Src, Step, Unsupported, Vreg, Wave};
 use crate::fault::{Access, FaultKind};
 use crate::isa::{Inst, Op};
@@ -60,7 +61,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
     let mut step = step(inst, run);
     let mut operands = |dst: u16, data0: u16, data1: u16| -> Result<(), Unsupported> {
         if dst > 0 {
-            step.dst[0] = number(c, inst.dst[0], dst)?;
+            step.dst[0] = c.register(inst.dst[0], dst)?;
         }
         if data0 > 0 {
             step.src[1] = vector(c, inst.src[1], data0)?;
@@ -115,7 +116,7 @@ fn has_second(change: Change) -> bool {
 pub(super) unsafe fn addresses(step: &Step, wave: &mut Wave, offset: u32) -> [u32; 64] {
     let Src::Vgpr(number) = step.src[0] else { return [offset; 64] };
     // SAFETY: the caller's.
-    let base = unsafe { &(*registers(wave, number)).0 };
+    let base = unsafe { &(*wave.registers(number)).0 };
     let mut at = [0; 64];
     for lane in 0..64 {
         at[lane] = base[lane].wrapping_add(offset);
@@ -230,7 +231,7 @@ unsafe fn read_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &m
         if !aligned::<N>(env, exec, &at) {
             return Flow::Fault;
         }
-        gather::<N>(env.lds.as_ptr(), exec, &at, registers(wave, step.dst[0]));
+        gather::<N>(env.lds.as_ptr(), exec, &at, wave.registers(step.dst[0]));
         env.lds_done(wave.id, LdsOp::Read, exec, &at, bytes)
     }
 }
@@ -248,7 +249,7 @@ unsafe fn write_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &
         if !aligned::<N>(env, exec, &at) {
             return Flow::Fault;
         }
-        scatter::<N>(env.lds.as_mut_ptr(), exec, &at, registers(wave, data));
+        scatter::<N>(env.lds.as_mut_ptr(), exec, &at, wave.registers(data));
         env.lds_done(wave.id, LdsOp::Write, exec, &at, bytes)
     }
 }
@@ -271,7 +272,7 @@ unsafe fn read2_body<const N: usize>(step: &Step, wave: &mut Wave, env: &mut Env
             if !all_inside(env, exec, at, bytes) {
                 return outside(env, Access::Read, exec, at, bytes);
             }
-            let to = registers(wave, step.dst[0]).add(half * N);
+            let to = wave.registers(step.dst[0]).add(half * N);
             gather::<N>(env.lds.as_ptr(), exec, at, to);
             if env.lds_done(wave.id, LdsOp::Read, exec, at, bytes) != Flow::Next {
                 return Flow::Fault;
@@ -292,7 +293,7 @@ unsafe fn write2_body<const N: usize>(step: &Step, wave: &mut Wave, env: &mut En
             if !all_inside(env, exec, &at, bytes) {
                 return outside(env, Access::Write, exec, &at, bytes);
             }
-            scatter::<N>(env.lds.as_mut_ptr(), exec, &at, registers(wave, data));
+            scatter::<N>(env.lds.as_mut_ptr(), exec, &at, wave.registers(data));
             if env.lds_done(wave.id, LdsOp::Write, exec, &at, bytes) != Flow::Next {
                 return Flow::Fault;
             }
@@ -308,7 +309,7 @@ unsafe fn read_part(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let outcome = lanes::for_lanes(exec, |lane| {
         let words = lanes::read(env, wave, lane, (Space::Lds, at[lane].into()), bytes)?;
         // SAFETY: as above.
-        unsafe { (*registers(wave, step.dst[0])).0[lane] = extend.apply(words[0]) };
+        unsafe { (*wave.registers(step.dst[0])).0[lane] = extend.apply(words[0]) };
         Ok(())
     });
     if outcome.is_err() {
@@ -324,7 +325,7 @@ unsafe fn write_part(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let at = unsafe { addresses(step, wave, step.imm as u32) };
     let outcome = lanes::for_lanes(exec, |lane| {
         // SAFETY: as above.
-        let word = unsafe { (*registers(wave, data)).0[lane] };
+        let word = unsafe { (*wave.registers(data)).0[lane] };
         let words = [if high { word >> 16 } else { word }, 0, 0, 0];
         lanes::write(env, wave, lane, (Space::Lds, at[lane].into()), &words, bytes)
     });
@@ -443,7 +444,7 @@ unsafe fn read_thread(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         return outside(env, Access::Read, exec, &at, 4);
     }
     // SAFETY: `all_inside` vouches for the bytes, the step's maker for the register.
-    unsafe { gather::<1>(env.lds.as_ptr(), exec, &at, registers(wave, step.dst[0])) };
+    unsafe { gather::<1>(env.lds.as_ptr(), exec, &at, wave.registers(step.dst[0])) };
     env.lds_done(wave.id, LdsOp::Read, exec, &at, 4)
 }
 
@@ -454,7 +455,7 @@ unsafe fn write_thread(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow 
         return outside(env, Access::Write, exec, &at, 4);
     }
     // SAFETY: `all_inside` vouches for the bytes, the step's maker for the register.
-    unsafe { scatter::<1>(env.lds.as_mut_ptr(), exec, &at, registers(wave, data)) };
+    unsafe { scatter::<1>(env.lds.as_mut_ptr(), exec, &at, wave.registers(data)) };
     env.lds_done(wave.id, LdsOp::Write, exec, &at, 4)
 }
 

@@ -1,7 +1,7 @@
 //! DS instructions that move data between lanes: swizzle, permutes, and gfx950's transposing reads.
 
 use super::lanes::{self, Space};
-use super::{number, registers, step, vector};
+use super::{step, vector};
 use crate::exec::{Compiler, Env, Flow, Handler, Src, Step, Unsupported, Wave};
 use crate::fault::FaultKind;
 use crate::isa::{Inst, Op};
@@ -20,7 +20,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
         _ => return Err(Unsupported::NoHandler),
     };
     let mut step = step(inst, run);
-    step.dst[0] = number(c, inst.dst[0], dwords)?;
+    step.dst[0] = c.register(inst.dst[0], dwords)?;
     step.src[0] = vector(c, inst.src[0], 1)?;
     if data {
         step.src[1] = vector(c, inst.src[1], 1)?;
@@ -39,7 +39,7 @@ pub(super) unsafe fn nothing(_: &Step, _: &mut Wave, _: &mut Env<'_>) -> Flow {
 unsafe fn copy(wave: &mut Wave, source: Src) -> [u32; 64] {
     match source {
         // SAFETY: the caller's.
-        Src::Vgpr(number) => unsafe { (*registers(wave, number)).0 },
+        Src::Vgpr(number) => unsafe { (*wave.registers(number)).0 },
         _ => [0; 64],
     }
 }
@@ -51,7 +51,7 @@ unsafe fn copy(wave: &mut Wave, source: Src) -> [u32; 64] {
 unsafe fn write(step: &Step, wave: &mut Wave, values: &[u32; 64]) {
     let exec = wave.exec();
     // SAFETY: the caller's.
-    let to = unsafe { &mut (*registers(wave, step.dst[0])).0 };
+    let to = unsafe { &mut (*wave.registers(step.dst[0])).0 };
     for lane in 0..64 {
         if exec >> lane & 1 == 1 {
             to[lane] = values[lane];
@@ -178,7 +178,7 @@ unsafe fn transpose<const BITS: usize, const ROWS: usize>(step: &Step, wave: &mu
         }
         for (k, word) in words.iter().enumerate().take(bytes as usize / 4) {
             // SAFETY: as above.
-            unsafe { (*registers(wave, step.dst[0] + k as u16)).0[lane] = *word };
+            unsafe { (*wave.registers(step.dst[0] + k as u16)).0[lane] = *word };
         }
     }
     Flow::Next

@@ -2,7 +2,8 @@
 
 use super::kind::{Extend, Kind, kind};
 use super::lanes::{self, Space};
-use super::{leveled, number, pick, registers, scalar, step, vector};
+use super::{scalar, step, vector};
+use crate::exec::levels::{leveled, pick};
 use crate::exec::{Compiler, Env, Flow, Src, Step, Unsupported, Wave};
 use crate::fault::{Access, FaultKind};
 use crate::isa::{Encoding, Inst, Operand};
@@ -60,7 +61,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
     match kind {
         Kind::Load(bytes, extend) => {
             (step.aux[BYTES], step.aux[EXTEND]) = (bytes, extend as u8);
-            step.dst[0] = number(c, inst.dst[0], u16::from(bytes.div_ceil(4)))?;
+            step.dst[0] = c.register(inst.dst[0], u16::from(bytes.div_ceil(4)))?;
         }
         Kind::ToLds(bytes, extend) => (step.aux[BYTES], step.aux[EXTEND]) = (bytes, extend as u8),
         Kind::Store(bytes, high) => {
@@ -72,7 +73,7 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
             step.src[1] = vector(c, data, atomic.data_registers())?;
             if !matches!(inst.dst[0], Operand::None | Operand::Off) {
                 step.aux[RETURNS] = 1;
-                step.dst[0] = number(c, inst.dst[0], u16::from(atomic.bytes() / 4))?;
+                step.dst[0] = c.register(inst.dst[0], u16::from(atomic.bytes() / 4))?;
             }
         }
     }
@@ -102,7 +103,7 @@ unsafe fn addresses(step: &Step, wave: &mut Wave, out: &mut [u64; 64]) {
         (PAIR, Src::Vgpr(number)) => {
             // SAFETY: the caller's.
             let (low, high) = unsafe {
-                let first = registers(wave, number);
+                let first = wave.registers(number);
                 (&(*first).0, &(*first.add(1)).0)
             };
             for lane in 0..64 {
@@ -115,7 +116,7 @@ unsafe fn addresses(step: &Step, wave: &mut Wave, out: &mut [u64; 64]) {
             match source {
                 Src::Vgpr(number) => {
                     // SAFETY: the caller's.
-                    let low = unsafe { &(*registers(wave, number)).0 };
+                    let low = unsafe { &(*wave.registers(number)).0 };
                     for lane in 0..64 {
                         out[lane] = base.wrapping_add(u64::from(low[lane]));
                     }
@@ -128,7 +129,7 @@ unsafe fn addresses(step: &Step, wave: &mut Wave, out: &mut [u64; 64]) {
             match source {
                 Src::Vgpr(number) => {
                     // SAFETY: the caller's.
-                    let low = unsafe { &(*registers(wave, number)).0 };
+                    let low = unsafe { &(*wave.registers(number)).0 };
                     for lane in 0..64 {
                         out[lane] = u64::from(base.wrapping_add(low[lane]));
                     }
@@ -225,7 +226,7 @@ unsafe fn load_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &m
     unsafe {
         addresses(step, wave, &mut at);
         if let Some(host) = whole(step, env, Access::Read, exec, &at, N as u32 * 4) {
-            lanes::load_rows::<N>(host, registers(wave, step.dst[0]));
+            lanes::load_rows::<N>(host, wave.registers(step.dst[0]));
             env.traffic.vmem_linear(Access::Read, at[0], N as u32 * 4);
             return Flow::Next;
         }
@@ -233,7 +234,7 @@ unsafe fn load_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &m
     let outcome = lanes::for_lanes(exec, |lane| {
         let words = lanes::read(env, wave, lane, place(step, at[lane]), N as u32 * 4)?;
         // SAFETY: as above.
-        let to = unsafe { registers(wave, step.dst[0]) };
+        let to = unsafe { wave.registers(step.dst[0]) };
         for (k, word) in words.iter().enumerate().take(N) {
             // SAFETY: as above.
             unsafe { (*to.add(k)).0[lane] = *word };
@@ -255,7 +256,7 @@ unsafe fn load_part_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flo
     let outcome = lanes::for_lanes(exec, |lane| {
         let words = lanes::read(env, wave, lane, place(step, at[lane]), bytes)?;
         // SAFETY: as above.
-        unsafe { (*registers(wave, step.dst[0])).0[lane] = extend.apply(words[0]) };
+        unsafe { (*wave.registers(step.dst[0])).0[lane] = extend.apply(words[0]) };
         Ok(())
     });
     if outcome.is_err() {
@@ -276,7 +277,7 @@ unsafe fn store_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &
     unsafe {
         addresses(step, wave, &mut at);
         if let Some(host) = whole(step, env, Access::Write, exec, &at, N as u32 * 4) {
-            lanes::store_rows::<N>(host, registers(wave, data));
+            lanes::store_rows::<N>(host, wave.registers(data));
             env.traffic.vmem_linear(Access::Write, at[0], N as u32 * 4);
             return Flow::Next;
         }
@@ -284,7 +285,7 @@ unsafe fn store_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &
     let outcome = lanes::for_lanes(exec, |lane| {
         let mut words = [0; 4];
         // SAFETY: as above.
-        let from = unsafe { registers(wave, data) };
+        let from = unsafe { wave.registers(data) };
         for (k, word) in words.iter_mut().enumerate().take(N) {
             // SAFETY: as above.
             *word = unsafe { (*from.add(k)).0[lane] };
@@ -306,7 +307,7 @@ unsafe fn store_part_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Fl
     unsafe { addresses(step, wave, &mut at) };
     let outcome = lanes::for_lanes(exec, |lane| {
         // SAFETY: as above.
-        let word = unsafe { (*registers(wave, data)).0[lane] };
+        let word = unsafe { (*wave.registers(data)).0[lane] };
         let words = [if high { word >> 16 } else { word }, 0, 0, 0];
         lanes::write(env, wave, lane, place(step, at[lane]), &words, bytes)
     });

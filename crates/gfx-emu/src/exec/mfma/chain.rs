@@ -3,7 +3,7 @@
 use super::element::Element;
 use super::layout::Tile;
 use super::shape::Shape;
-use super::{DEPTH, SIDE, fused, inputs, load_c, moved, registers, sparse, store_d};
+use super::{DEPTH, SIDE, fused, inputs, load_c, moved, sparse, store_d};
 use crate::exec::{Src, Step, Vreg, Wave};
 
 /// One register's `N` lanes from `lane` on.
@@ -84,7 +84,7 @@ pub(super) unsafe fn f64<const N: usize>(step: &Step, shape: &Shape, wave: &mut 
         let mut d = [[0_f64; N]; 16];
         let c = match step.src[2] {
             // SAFETY: the caller's.
-            Src::Vgpr(number) => Ok(unsafe { registers(wave, number) }.cast_const()),
+            Src::Vgpr(number) => Ok(unsafe { wave.registers(number) }.cast_const()),
             Src::Const(value) => Err(value),
             _ => Err(0),
         };
@@ -107,7 +107,7 @@ pub(super) unsafe fn f64<const N: usize>(step: &Step, shape: &Shape, wave: &mut 
             }
         }
         // SAFETY: the caller's.
-        let to = unsafe { registers(wave, step.dst[0]) };
+        let to = unsafe { wave.registers(step.dst[0]) };
         for (i, words) in d.iter().enumerate().take(shape.m) {
             let (item, lane) = Tile::accumulator(shape, block, i);
             for (j, value) in words.iter().enumerate() {

@@ -18,7 +18,8 @@ mod tests;
 
 use super::constants::Inline;
 use super::env::Env;
-use super::step::{Compiler, Flow, Handler, Level, Src, Step, Unsupported};
+use super::levels::{leveled, pick};
+use super::step::{Compiler, Flow, Handler, Src, Step, Unsupported};
 use super::wave::{Vreg, Wave};
 use crate::isa::{Arch, Encoding, Inst, Operand};
 use element::Element;
@@ -29,7 +30,7 @@ use shape::{Accumulator, Shape};
 const SIDE: usize = 32;
 const DEPTH: usize = 128;
 
-// `aux`: 0 the A element, 1 the B element, 2 the arch, 3 flags.
+// `aux`: 0 the A element, 1 the B element, 2 the arch.
 const A_ELEMENT: usize = 0;
 const B_ELEMENT: usize = 1;
 const CDNA: usize = 2;
@@ -45,52 +46,18 @@ fn build(c: &Compiler, inst: &Inst) -> Option<Result<Step, Unsupported>> {
 }
 
 /// Which handler, by arch and type.
-fn handler(c: &Compiler, shape: &Shape) -> Option<Handler> {
-    let family = match (shape.accumulator, shape.a) {
-        _ if shape.mixed => return Some(scaled::run),
-        (Accumulator::F64, _) => Family::F64,
-        (Accumulator::I32, _) => Family::Integer,
-        (_, Element::F32) => Family::F32,
-        (_, Element::F16 | Element::Bf16) if c.arch == Arch::Gfx90a => Family::Pairs,
-        _ => Family::Fused,
-    };
-    Some(match (c.level, family) {
-        #[cfg(target_arch = "x86_64")]
-        (Level::V4, Family::Fused) => v4::<FUSED>,
-        #[cfg(target_arch = "x86_64")]
-        (Level::V4, Family::F32) => v4::<F32>,
-        #[cfg(target_arch = "x86_64")]
-        (Level::V4, Family::F64) => v4::<F64>,
-        #[cfg(target_arch = "x86_64")]
-        (Level::V4, Family::Integer) => v4::<INTEGER>,
-        #[cfg(target_arch = "x86_64")]
-        (Level::V4, Family::Pairs) => v4::<PAIRS>,
-        #[cfg(target_arch = "x86_64")]
-        (Level::V3, Family::Fused) => v3::<FUSED>,
-        #[cfg(target_arch = "x86_64")]
-        (Level::V3, Family::F32) => v3::<F32>,
-        #[cfg(target_arch = "x86_64")]
-        (Level::V3, Family::F64) => v3::<F64>,
-        #[cfg(target_arch = "x86_64")]
-        (Level::V3, Family::Integer) => v3::<INTEGER>,
-        #[cfg(target_arch = "x86_64")]
-        (Level::V3, Family::Pairs) => v3::<PAIRS>,
-        (_, Family::Fused) => base::<FUSED>,
-        (_, Family::F32) => base::<F32>,
-        (_, Family::F64) => base::<F64>,
-        (_, Family::Integer) => base::<INTEGER>,
-        (_, Family::Pairs) => base::<PAIRS>,
-    })
+fn handler(c: &Compiler, shape: &Shape) -> Handler {
+    match (shape.accumulator, shape.a) {
+        _ if shape.mixed => scaled::run,
+        (Accumulator::F64, _) => pick!(c, multiply::<F64>),
+        (Accumulator::I32, _) => pick!(c, multiply::<INTEGER>),
+        (_, Element::F32) => pick!(c, multiply::<F32>),
+        (_, Element::F16 | Element::Bf16) if c.arch == Arch::Gfx90a => pick!(c, multiply::<PAIRS>),
+        _ => pick!(c, multiply::<FUSED>),
+    }
 }
 
-enum Family {
-    F32,
-    F64,
-    Integer,
-    Pairs,
-    Fused,
-}
-
+// What becomes of the products.
 const F32: u8 = 0;
 const F64: u8 = 1;
 const INTEGER: u8 = 2;
@@ -98,29 +65,21 @@ const PAIRS: u8 = 3;
 const FUSED: u8 = 4;
 
 fn step(c: &Compiler, inst: &Inst, shape: &Shape) -> Result<Step, Unsupported> {
-    let run = handler(c, shape).ok_or(Unsupported::NoHandler)?;
     let [a, b] = if shape.mixed {
         let element = |code| Element::mixed(code).ok_or(Unsupported::NoHandler);
         [element(inst.mods.cbsz)?, element(inst.mods.blgp)?]
     } else {
         [shape.a, shape.b]
     };
-    let mut step = Step {
-        run,
-        op: inst.op,
-        len: inst.size / 4,
-        aux: [a as u8, b as u8, c.arch as u8, 0, 0],
-        dst: [register(c, inst.dst[0], shape.d_registers())?, 0],
-        src: [Src::None; 4],
-        imm: 0,
-        inst: *inst,
-    };
-    step.src[0] = Src::Vgpr(register(c, inst.src[0], shape.a_registers(a))?);
-    step.src[1] = Src::Vgpr(register(c, inst.src[1], shape.b_registers(b))?);
+    let mut step = Step::new(inst, handler(c, shape));
+    step.aux[..3].copy_from_slice(&[a as u8, b as u8, c.arch as u8]);
+    step.dst[0] = c.register(inst.dst[0], shape.d_registers())?;
+    step.src[0] = Src::Vgpr(c.register(inst.src[0], shape.a_registers(a))?);
+    step.src[1] = Src::Vgpr(c.register(inst.src[1], shape.b_registers(b))?);
     step.src[2] = match inst.src[2] {
         Operand::Vgpr(_) | Operand::Agpr(_) => {
             let width = if shape.sparse { 1 } else { shape.d_registers() };
-            Src::Vgpr(register(c, inst.src[2], width)?)
+            Src::Vgpr(c.register(inst.src[2], width)?)
         }
         Operand::Inline(code) => Src::Const(constant(code, shape.accumulator).ok_or(Unsupported::NoHandler)?),
         Operand::Literal(value) => Src::Const(value.into()),
@@ -128,16 +87,10 @@ fn step(c: &Compiler, inst: &Inst, shape: &Shape) -> Result<Step, Unsupported> {
     };
     for operand in inst.scale {
         if let Operand::Vgpr(_) | Operand::Agpr(_) = operand {
-            register(c, operand, 1)?;
+            c.register(operand, 1)?;
         }
     }
     Ok(step)
-}
-
-/// Register numbers of this module: accumulation registers follow the 256 architectural ones.
-fn register(c: &Compiler, operand: Operand, width: u16) -> Result<u16, Unsupported> {
-    let (number, acc) = c.vreg(operand, width)?;
-    Ok(if acc { number + 256 } else { number })
 }
 
 /// An inline constant as C.
@@ -145,35 +98,7 @@ fn constant(code: u8, accumulator: Accumulator) -> Option<u64> {
     Inline::of(code).map(if accumulator == Accumulator::F64 { Inline::wide } else { Inline::narrow })
 }
 
-/// A run of registers.
-///
-/// # Safety
-/// The step's maker has checked that the run exists.
-#[inline(always)]
-unsafe fn registers(wave: &mut Wave, number: u16) -> *mut Vreg {
-    let number = usize::from(number);
-    // SAFETY: the caller's.
-    unsafe { if number < 256 { wave.vgpr.as_mut_ptr().add(number) } else { wave.agpr.as_mut_ptr().add(number - 256) } }
-}
-
-unsafe fn base<const FAMILY: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-    // SAFETY: as the caller of a handler vouches for.
-    unsafe { body::<FAMILY>(step, wave, env) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
-unsafe fn v3<const FAMILY: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-    // SAFETY: as the caller of a handler vouches for.
-    unsafe { body::<FAMILY>(step, wave, env) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn v4<const FAMILY: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-    // SAFETY: as the caller of a handler vouches for.
-    unsafe { body::<FAMILY>(step, wave, env) }
-}
+leveled!(multiply = body<const FAMILY: u8>);
 
 /// Every dense and sparse form with one element type a side.
 #[inline(always)]
@@ -253,7 +178,7 @@ unsafe fn move_lanes(step: &Step, shape: &Shape, wave: &mut Wave) -> Inputs {
     let mut copy = |source: Src, count: u16, lane_of: &dyn Fn(usize) -> usize| -> Vec<Vreg> {
         let Src::Vgpr(number) = source else { return Vec::new() };
         // SAFETY: the caller's.
-        let from = unsafe { std::slice::from_raw_parts(registers(wave, number), count.into()) };
+        let from = unsafe { std::slice::from_raw_parts(wave.registers(number), count.into()) };
         from.iter().map(|reg| Vreg(std::array::from_fn(|lane| reg.0[lane_of(lane)]))).collect()
     };
     Inputs {
@@ -273,7 +198,7 @@ unsafe fn inputs(step: &Step, wave: &mut Wave, moved: &Option<Inputs>) -> (*cons
     }
     let mut pointer = |source: Src| match source {
         // SAFETY: the caller's.
-        Src::Vgpr(number) => unsafe { registers(wave, number).cast_const() },
+        Src::Vgpr(number) => unsafe { wave.registers(number).cast_const() },
         _ => std::ptr::null(),
     };
     (pointer(step.src[0]), pointer(step.src[1]))
@@ -309,7 +234,7 @@ unsafe fn load_c<const N: usize>(
     match source {
         Src::Vgpr(number) => {
             // SAFETY: the caller's.
-            let from = unsafe { registers(wave, number) };
+            let from = unsafe { wave.registers(number) };
             for (row, words) in out.iter_mut().enumerate().take(shape.m) {
                 let (item, lane) = Tile::accumulator(shape, block, row);
                 // SAFETY: items are below the accumulator's registers.
@@ -328,7 +253,7 @@ unsafe fn load_c<const N: usize>(
 #[inline(always)]
 unsafe fn store_d<const N: usize>(step: &Step, shape: &Shape, wave: &mut Wave, block: usize, rows: &[[u32; N]; SIDE]) {
     // SAFETY: the caller's.
-    let to = unsafe { registers(wave, step.dst[0]) };
+    let to = unsafe { wave.registers(step.dst[0]) };
     for (row, words) in rows.iter().enumerate().take(shape.m) {
         let (item, lane) = Tile::accumulator(shape, block, row);
         // SAFETY: items are below the accumulator's registers.

@@ -1,7 +1,7 @@
 //! SMFMAC: A holds two of every four values along k, and an index register says which.
 
+use super::fused;
 use super::shape::Shape;
-use super::{fused, registers};
 use crate::exec::{Src, Step, Vreg, Wave};
 
 /// Halves of k that a lane's registers hold one after the other: the deep forms of gfx950 have two.
@@ -37,7 +37,7 @@ pub(super) unsafe fn each(
 ) {
     let Src::Vgpr(number) = step.src[2] else { return };
     // SAFETY: the caller's.
-    let index = unsafe { (*registers(wave, number)).0 };
+    let index = unsafe { (*wave.registers(number)).0 };
     let items = shape.a_items();
     let bits = 2 * items as u32;
     let mods = &step.inst.mods;

@@ -1,7 +1,7 @@
 //! Each shape against a plain matrix product through the documented layout, and the numbers that groups lose.
 
 use super::*;
-use crate::exec::Limits;
+use crate::exec::{Level, Limits};
 use crate::fault::FaultKind;
 use crate::isa::{Mods, Op};
 use crate::mem::{Memory, Ranges};

@@ -51,7 +51,7 @@ fn step(inst: &Inst, run: Handler) -> Result<Step, Unsupported> {
         .src
         .iter()
         .find_map(|operand| if let Operand::Imm(value) = operand { Some(i64::from(*value as i16)) } else { None });
-    Ok(Step { run, op: inst.op, len: inst.size / 4, aux: [0; 5], dst, src, imm: imm.unwrap_or(0), inst: *inst })
+    Ok(Step { dst, src, imm: imm.unwrap_or(0), ..Step::new(inst, run) })
 }
 
 /// A scalar source. Constants are sign-extended to 64 bits, so that either width can be taken; float constants stand as

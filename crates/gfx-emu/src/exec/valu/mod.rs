@@ -132,16 +132,7 @@ fn no_modifiers(mods: &Mods) -> bool {
 
 /// A step with its operands resolved: sources of the given types, a vector destination of type `dst` when there is one.
 fn step(c: &Compiler, inst: &Inst, run: Handler, types: &[Ty], dst: Option<Ty>) -> Result<Step, Unsupported> {
-    let mut step = Step {
-        run,
-        op: inst.op,
-        len: inst.size / 4,
-        aux: [0; 5],
-        dst: [0; 2],
-        src: [Src::None; 4],
-        imm: 0,
-        inst: *inst,
-    };
+    let mut step = Step::new(inst, run);
     let wide = types.iter().chain(&dst).any(|ty| ty.width() == 2);
     if let Some(dpp) = &inst.mods.dpp {
         let newbcast = matches!(dpp.ctrl, 0x150..=0x15f);
