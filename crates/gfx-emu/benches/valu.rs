@@ -3,7 +3,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use kbench_gfx_emu::exec::{Compiler, Env, Level, Limits, Mode, Vreg, Wave, compile};
 use kbench_gfx_emu::isa::{Arch, Dpp, Encoding, Inst, Mods, Op, Operand};
-use kbench_gfx_emu::mem::{Memory, Ranges};
+use kbench_gfx_emu::mem::Memory;
 use kbench_gfx_emu::traffic::Traffic;
 use std::hint::black_box;
 
@@ -23,14 +23,6 @@ fn wave() -> Wave {
     };
     wave.set_exec(!0);
     wave
-}
-
-fn levels() -> Vec<Level> {
-    match Level::detect() {
-        Level::Base => vec![Level::Base],
-        Level::V3 => vec![Level::Base, Level::V3],
-        Level::V4 => vec![Level::Base, Level::V3, Level::V4],
-    }
 }
 
 fn instruction(name: &str, enc: Encoding, src: &[Operand]) -> Option<Inst> {
@@ -74,7 +66,7 @@ fn bench(c: &mut Criterion) {
         inst.mods.dpp = Some(Dpp { ctrl: 0x111, row_mask: 15, bank_mask: 15, bound_ctrl: true });
         all.push(("add_f32 row_shr:1".to_owned(), inst));
     }
-    for level in levels() {
+    for &level in Level::available() {
         let mut group = c.benchmark_group(format!("{level:?}"));
         for (title, inst) in &all {
             let compiler = Compiler { arch: Arch::Gfx942, level, limits: Limits { vgprs: 16, agprs: 4 } };
@@ -84,20 +76,7 @@ fn bench(c: &mut Criterion) {
                 wave.set_exec(exec);
                 let memory = Memory::new(0);
                 let mut traffic = Traffic::default();
-                let mut env = Env {
-                    arch: Arch::Gfx942,
-                    memory: &memory,
-                    ranges: Ranges::default(),
-                    lds: &mut [],
-                    code_base: 0,
-                    traffic: &mut traffic,
-                    xcc: 0,
-                    cu: 0,
-                    clock: 0,
-                    fault: None,
-                    turn_began: 0,
-                    races: None,
-                };
+                let mut env = Env::new(Arch::Gfx942, &memory, &mut [], &mut traffic);
                 group.bench_function(format!("{title}{suffix}"), |b| {
                     // SAFETY: the level is one of the host's, and the registers were checked against the wave's number.
                     b.iter(|| unsafe { (step.run)(black_box(&step), &mut wave, &mut env) });

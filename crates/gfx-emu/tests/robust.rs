@@ -8,7 +8,7 @@ mod isa;
 use kbench_gfx_emu::exec::{Compiler, Env, Flow, Level, Limits, Mode, Vreg, Wave, code, compile};
 use kbench_gfx_emu::fault::FaultKind;
 use kbench_gfx_emu::isa::{Arch, Inst, decode};
-use kbench_gfx_emu::mem::{Memory, Ranges};
+use kbench_gfx_emu::mem::Memory;
 use kbench_gfx_emu::traffic::{Shape, Traffic};
 
 const BYTES: usize = 4096;
@@ -103,18 +103,12 @@ fn execute(arch: Arch, level: Level, inst: &Inst, mut wave: Wave, bytes: &[u8], 
     let mut lds = lds.to_vec();
     let mut traffic = Traffic::new(Shape::CDNA3, 4);
     let mut env = Env {
-        arch,
-        memory: &memory,
-        ranges: Ranges::default(),
-        lds: &mut lds,
         code_base: 0x10_0000,
-        traffic: &mut traffic,
         xcc: 3,
         cu: 7,
         clock: 1000,
         turn_began: 5,
-        races: None,
-        fault: None,
+        ..Env::new(arch, &memory, &mut lds, &mut traffic)
     };
     // SAFETY: the level is one of this host's, and the wave has the registers of the limits.
     let flow = unsafe { (step.run)(&step, &mut wave, &mut env) };
@@ -140,14 +134,6 @@ fn difference(a: &After, b: &After) -> String {
     }
 }
 
-fn levels() -> Vec<Level> {
-    match Level::detect() {
-        Level::Base => vec![Level::Base],
-        Level::V3 => vec![Level::Base, Level::V3],
-        Level::V4 => vec![Level::Base, Level::V3, Level::V4],
-    }
-}
-
 #[test]
 fn random_instructions_do_the_same_at_every_level() {
     for arch in Arch::ALL {
@@ -161,7 +147,7 @@ fn random_instructions_do_the_same_at_every_level() {
             let Ok(inst) = decode(arch, &isa::bytes(&words), 0) else { continue };
             let wave = wave(&mut random, address);
             let mut first: Option<After> = None;
-            for level in levels() {
+            for &level in Level::available() {
                 let Some(after) = execute(arch, level, &inst, wave.clone(), &bytes, &lds) else { break };
                 ran += 1;
                 assert_eq!(after.flow == Flow::Fault, after.fault.is_some(), "{}", inst.text(arch));

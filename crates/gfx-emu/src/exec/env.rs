@@ -37,6 +37,26 @@ pub struct Env<'a> {
     pub fault: Option<(FaultKind, Option<u8>)>,
 }
 
+impl<'a> Env<'a> {
+    /// Surroundings at place and time 0, without LDS races being looked for.
+    pub fn new(arch: Arch, memory: &'a Memory, lds: &'a mut [u8], traffic: &'a mut Traffic) -> Self {
+        Self {
+            arch,
+            memory,
+            ranges: Ranges::default(),
+            lds,
+            code_base: 0,
+            traffic,
+            xcc: 0,
+            cu: 0,
+            clock: 0,
+            turn_began: 0,
+            races: None,
+            fault: None,
+        }
+    }
+}
+
 impl Env<'_> {
     /// What `s_memtime` reads: it grows by one an instruction.
     pub fn now(&self, wave: &Wave) -> u64 {

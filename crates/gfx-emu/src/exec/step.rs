@@ -40,6 +40,14 @@ pub enum Level {
 }
 
 impl Level {
+    /// The levels that this host has, least first.
+    pub fn available() -> &'static [Level] {
+        const ALL: [Level; 3] = [Level::Base, Level::V3, Level::V4];
+        let best = Level::detect();
+        let count = ALL.iter().take_while(|level| **level != best).count() + 1;
+        ALL.get(..count).unwrap_or(&ALL)
+    }
+
     /// The best level of this host.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]

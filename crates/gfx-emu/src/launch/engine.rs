@@ -7,7 +7,7 @@ use super::run::{Options, Shared};
 use super::state::Place;
 use crate::exec::{Env, Races, Wave};
 use crate::fault::FaultKind;
-use crate::mem::{Memory, Ranges};
+use crate::mem::Memory;
 use crate::traffic::Traffic;
 use std::collections::VecDeque;
 
@@ -105,18 +105,12 @@ impl Engine {
         self.traffic.enter(cu);
         let mut lds = std::mem::take(&mut group.lds);
         let env = Env {
-            arch: options.arch,
-            memory,
-            ranges: Ranges::default(),
-            lds: &mut lds,
             code_base: shared.code_base,
-            traffic: &mut self.traffic,
             xcc: self.xcc,
             cu,
             clock: self.clock,
-            turn_began: 0,
             races: group.races.take(),
-            fault: None,
+            ..Env::new(options.arch, memory, &mut lds, &mut self.traffic)
         };
         let mut context = Context {
             program: shared.program,

@@ -109,15 +109,6 @@ pub fn assemble_file(arch: Arch, text: &str) -> Option<Vec<u8>> {
     Some(code)
 }
 
-/// The levels of the host's vector units.
-pub fn levels() -> Vec<Level> {
-    match Level::detect() {
-        Level::Base => vec![Level::Base],
-        Level::V3 => vec![Level::Base, Level::V3],
-        Level::V4 => vec![Level::Base, Level::V3, Level::V4],
-    }
-}
-
 /// Values of the 64 lanes.
 pub type Lanes = [u32; 64];
 
@@ -203,7 +194,7 @@ impl Checks {
             v_mbcnt_lo_u32_b32 v60, -1, 0\nv_mbcnt_hi_u32_b32 v60, -1, v60\nv_lshlrev_b32 v60, 2, v60\n\
             s_waitcnt lgkmcnt(0)\n";
         let Some(code) = assemble(self.arch, &format!("{prologue}{}", self.body), &self.kernel) else { return };
-        for level in levels() {
+        for &level in Level::available() {
             let mut device = Device::new(self.arch, &code);
             device.options.level = Some(level);
             let inputs: Vec<u32> = self.inputs.iter().flatten().copied().chain([0]).collect();

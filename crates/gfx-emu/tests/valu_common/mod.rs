@@ -3,7 +3,7 @@
 
 use kbench_gfx_emu::exec::{Compiler, Env, Level, Limits, Mode, Vreg, Wave, compile};
 use kbench_gfx_emu::isa::{Arch, Encoding, Inst, Mods, Op, Operand};
-use kbench_gfx_emu::mem::{Memory, Ranges};
+use kbench_gfx_emu::mem::Memory;
 use kbench_gfx_emu::traffic::Traffic;
 
 /// Registers of a test wave.
@@ -89,15 +89,6 @@ pub fn s(number: u8) -> Operand {
     Operand::Scalar(number)
 }
 
-/// The levels that the host has.
-pub fn levels() -> Vec<Level> {
-    match Level::detect() {
-        Level::Base => vec![Level::Base],
-        Level::V3 => vec![Level::Base, Level::V3],
-        Level::V4 => vec![Level::Base, Level::V3, Level::V4],
-    }
-}
-
 pub fn wave(mode: u32) -> Wave {
     let mut wave = Wave {
         sgpr: [0; 128],
@@ -122,7 +113,7 @@ pub fn compiler(arch: Arch, level: Level) -> Compiler {
 
 /// The wave after one instruction, which all levels must agree on.
 pub fn run(arch: Arch, instruction: &Inst, before: &Wave) -> Wave {
-    let mut results = levels().into_iter().map(|level| (level, run_at(arch, level, instruction, before)));
+    let mut results = Level::available().iter().map(|&level| (level, run_at(arch, level, instruction, before)));
     let (_, first) = results.next().unwrap();
     for (level, other) in results {
         for (number, (a, b)) in first.vgpr.iter().zip(&other.vgpr).enumerate() {
@@ -146,20 +137,7 @@ pub fn run_at(arch: Arch, level: Level, instruction: &Inst, before: &Wave) -> Wa
     let mut after = before.clone();
     let memory = Memory::new(0);
     let mut traffic = Traffic::default();
-    let mut env = Env {
-        arch,
-        memory: &memory,
-        ranges: Ranges::default(),
-        lds: &mut [],
-        code_base: 0,
-        traffic: &mut traffic,
-        xcc: 0,
-        cu: 0,
-        clock: 0,
-        turn_began: 0,
-        races: None,
-        fault: None,
-    };
+    let mut env = Env::new(arch, &memory, &mut [], &mut traffic);
     // SAFETY: the step is of a level that the host has, and its registers were checked against the wave's number.
     unsafe { (step.run)(&step, &mut after, &mut env) };
     after

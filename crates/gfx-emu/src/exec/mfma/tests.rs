@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::exec::{Level, Limits};
-use crate::fault::FaultKind;
 use crate::isa::{Mods, Op};
-use crate::mem::{Memory, Ranges};
+use crate::mem::Memory;
 use crate::traffic::Traffic;
 
 /// Where value `(row, k)` of A, `(k, column)` of B and `(row, column)` of D sit, straight from the ISA document's formulas.
@@ -48,34 +47,13 @@ fn execute(arch: Arch, level: Level, inst: &Inst, wave: &mut Wave) {
     let step = compile(&compiler, inst).unwrap().unwrap();
     let memory = Memory::new(0);
     let mut traffic = Traffic::default();
-    let mut env = Env {
-        arch,
-        memory: &memory,
-        ranges: Ranges::default(),
-        lds: &mut [],
-        code_base: 0,
-        traffic: &mut traffic,
-        xcc: 0,
-        cu: 0,
-        clock: 0,
-        turn_began: 0,
-        races: None,
-        fault: None::<(FaultKind, Option<u8>)>,
-    };
+    let mut env = Env::new(arch, &memory, &mut [], &mut traffic);
     // SAFETY: the level is one of this host's, and all registers exist.
     assert_eq!(unsafe { (step.run)(&step, wave, &mut env) }, Flow::Next);
 }
 
 fn wave() -> Wave {
     Wave { vgpr: vec![Vreg([0; 64]); 256], agpr: vec![Vreg([0; 64]); 256], ..Wave::default() }
-}
-
-fn levels() -> Vec<Level> {
-    match Level::detect() {
-        Level::V4 => vec![Level::Base, Level::V3, Level::V4],
-        Level::V3 => vec![Level::Base, Level::V3],
-        Level::Base => vec![Level::Base],
-    }
 }
 
 fn put(wave: &mut Wave, first: usize, bits: usize, item: usize, lane: usize, code: u64) {
@@ -129,7 +107,7 @@ fn every_dense_shape_multiplies_through_the_documented_layout() {
                 continue;
             }
             tried += 1;
-            for level in levels() {
+            for &level in Level::available() {
                 dense(arch, level, op, &shape, ocp);
             }
         }
@@ -248,7 +226,7 @@ fn groups_of_cdna3_lose_what_they_should() {
                 let sign = code >> (layout.exponent + layout.mantissa) & 1;
                 (if sign == 1 { -fraction } else { fraction }, field.max(1) as i32 - layout.bias)
             };
-            for level in levels() {
+            for &level in Level::available() {
                 let mut wave = wave();
                 for k in 0..16 {
                     for i in 0..16 {
@@ -289,7 +267,7 @@ fn groups_of_cdna3_lose_what_they_should() {
 #[test]
 fn infinities_and_nan_come_through() {
     let op = Op::from_name("v_mfma_f32_16x16x16_f16").unwrap();
-    for level in levels() {
+    for &level in Level::available() {
         let mut wave = wave();
         let (item, lane) = documented::operand(16, 16, 1, 0, 2, 5);
         put(&mut wave, 0, 16, item, lane, 0x7c00);
