@@ -102,163 +102,71 @@ impl Atomic {
     /// denormals of inputs and results become zero.
     pub(super) fn apply(self, old: u64, data: u64, second: u64, flush: bool) -> u64 {
         if self.wide {
-            wide(self.change, old, data, second)
-        } else {
-            u64::from(narrow(self.change, old as u32, data as u32, second as u32, flush))
+            // The packed changes have no 64-bit form.
+            return wide(self.change, old, data, second, f64::from_bits).unwrap_or(old);
         }
+        let (old, data) = (old as u32, data as u32);
+        let float = |bits: u32| {
+            let value = f32::from_bits(bits);
+            if flush && value.is_subnormal() { 0.0_f32.copysign(value) } else { value }
+        };
+        let new = narrow(self.change, old, data, second as u32, float);
+        new.unwrap_or_else(|| packed(self.change, old, data)).into()
     }
 }
 
-fn narrow(change: Change, old: u32, data: u32, second: u32, flush: bool) -> u32 {
-    let float = |bits: u32| {
-        let value = f32::from_bits(bits);
-        if flush && value.is_subnormal() { 0.0_f32.copysign(value) } else { value }
+/// Makes the function of one width: the new value, or nothing for the packed changes. `float` reads a value as a float.
+macro_rules! change_of_width {
+    ($name:ident, $unsigned:ty, $signed:ty, $float:ty) => {
+        fn $name(
+            change: Change,
+            old: $unsigned,
+            data: $unsigned,
+            second: $unsigned,
+            float: impl Fn($unsigned) -> $float,
+        ) -> Option<$unsigned> {
+            let choose = |new: bool| if new { data } else { old };
+            Some(match change {
+                Change::Swap => data,
+                Change::CompareSwap => choose(old == second),
+                Change::CompareSwapFloat => choose(float(old) == float(second)),
+                Change::Add => old.wrapping_add(data),
+                Change::Sub => old.wrapping_sub(data),
+                Change::ReverseSub => data.wrapping_sub(old),
+                Change::SMin => (old as $signed).min(data as $signed) as $unsigned,
+                Change::UMin => old.min(data),
+                Change::SMax => (old as $signed).max(data as $signed) as $unsigned,
+                Change::UMax => old.max(data),
+                Change::And => old & data,
+                Change::Or => old | data,
+                Change::Xor => old ^ data,
+                Change::MaskOr => (old & !data) | second,
+                Change::Inc if old >= data => 0,
+                Change::Inc => old + 1,
+                Change::Dec if old == 0 || old > data => data,
+                Change::Dec => old - 1,
+                Change::Wrap if old >= data => old - data,
+                Change::Wrap => old.wrapping_add(second),
+                Change::AddFloat => float((float(old) + float(data)).to_bits()).to_bits(),
+                // Denormals are flushed for the comparison alone: the operand itself is kept. Zeros of either sign are equal
+                // and NaN compares false, so that the old value stays.
+                Change::MinFloat => choose(float(data) < float(old)),
+                Change::MaxFloat => choose(float(data) > float(old)),
+                Change::PackedAddF16 | Change::PackedAddBf16 => return None,
+            })
+        }
     };
-    match change {
-        Change::Swap => data,
-        Change::CompareSwap => {
-            if old == second {
-                data
-            } else {
-                old
-            }
-        }
-        Change::CompareSwapFloat => {
-            if float(old) == float(second) {
-                data
-            } else {
-                old
-            }
-        }
-        Change::Add => old.wrapping_add(data),
-        Change::Sub => old.wrapping_sub(data),
-        Change::ReverseSub => data.wrapping_sub(old),
-        Change::SMin => (old as i32).min(data as i32) as u32,
-        Change::UMin => old.min(data),
-        Change::SMax => (old as i32).max(data as i32) as u32,
-        Change::UMax => old.max(data),
-        Change::And => old & data,
-        Change::Or => old | data,
-        Change::Xor => old ^ data,
-        Change::MaskOr => (old & !data) | second,
-        Change::Inc => {
-            if old >= data {
-                0
-            } else {
-                old + 1
-            }
-        }
-        Change::Dec => {
-            if old == 0 || old > data {
-                data
-            } else {
-                old - 1
-            }
-        }
-        Change::Wrap => {
-            if old >= data {
-                old - data
-            } else {
-                old.wrapping_add(second)
-            }
-        }
-        Change::AddFloat => {
-            let sum = float(old) + float(data);
-            float(sum.to_bits()).to_bits()
-        }
-        // Denormals are flushed for the comparison alone: the operand itself is kept. Zeros of either sign are equal and NaN
-        // compares false, so that the old value stays.
-        Change::MinFloat => {
-            if float(data) < float(old) {
-                data
-            } else {
-                old
-            }
-        }
-        Change::MaxFloat => {
-            if float(data) > float(old) {
-                data
-            } else {
-                old
-            }
-        }
-        Change::PackedAddF16 => {
-            halves(old, data, |a, b| f16::from_f32(f16::from_bits(a).to_f32() + f16::from_bits(b).to_f32()).to_bits())
-        }
-        Change::PackedAddBf16 => halves(old, data, |a, b| {
-            bf16::from_f32(bf16::from_bits(a).to_f32() + bf16::from_bits(b).to_f32()).to_bits()
-        }),
-    }
 }
 
-fn wide(change: Change, old: u64, data: u64, second: u64) -> u64 {
-    let float = f64::from_bits;
-    match change {
-        Change::Swap => data,
-        Change::CompareSwap => {
-            if old == second {
-                data
-            } else {
-                old
-            }
-        }
-        Change::CompareSwapFloat => {
-            if float(old) == float(second) {
-                data
-            } else {
-                old
-            }
-        }
-        Change::Add => old.wrapping_add(data),
-        Change::Sub => old.wrapping_sub(data),
-        Change::ReverseSub => data.wrapping_sub(old),
-        Change::SMin => (old as i64).min(data as i64) as u64,
-        Change::UMin => old.min(data),
-        Change::SMax => (old as i64).max(data as i64) as u64,
-        Change::UMax => old.max(data),
-        Change::And => old & data,
-        Change::Or => old | data,
-        Change::Xor => old ^ data,
-        Change::MaskOr => (old & !data) | second,
-        Change::Inc => {
-            if old >= data {
-                0
-            } else {
-                old + 1
-            }
-        }
-        Change::Dec => {
-            if old == 0 || old > data {
-                data
-            } else {
-                old - 1
-            }
-        }
-        Change::Wrap => {
-            if old >= data {
-                old - data
-            } else {
-                old.wrapping_add(second)
-            }
-        }
-        Change::AddFloat => (float(old) + float(data)).to_bits(),
-        Change::MinFloat => {
-            if float(data) < float(old) {
-                data
-            } else {
-                old
-            }
-        }
-        Change::MaxFloat => {
-            if float(data) > float(old) {
-                data
-            } else {
-                old
-            }
-        }
-        // These have no 64-bit form.
-        Change::PackedAddF16 | Change::PackedAddBf16 => old,
-    }
+change_of_width!(narrow, u32, i32, f32);
+change_of_width!(wide, u64, i64, f64);
+
+/// Two 16-bit sums.
+fn packed(change: Change, old: u32, data: u32) -> u32 {
+    halves(old, data, |a, b| match change {
+        Change::PackedAddF16 => f16::from_f32(f16::from_bits(a).to_f32() + f16::from_bits(b).to_f32()).to_bits(),
+        _ => bf16::from_f32(bf16::from_bits(a).to_f32() + bf16::from_bits(b).to_f32()).to_bits(),
+    })
 }
 
 fn halves(a: u32, b: u32, add: impl Fn(u16, u16) -> u16) -> u32 {
