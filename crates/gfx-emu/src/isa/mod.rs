@@ -3,6 +3,7 @@
 mod class;
 mod decode;
 mod inst;
+mod matrix;
 mod op;
 mod table;
 mod text;
@@ -10,4 +11,5 @@ mod text;
 pub use class::{Arithmetic, Class, FloatWidth, coverage, mnemonics};
 pub use decode::{DecodeError, decode};
 pub use inst::{Arch, Dpp, Encoding, Inst, Mods, Operand, Sdwa};
+pub(crate) use matrix::MatrixName;
 pub use op::Op;

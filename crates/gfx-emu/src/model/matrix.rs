@@ -1,6 +1,6 @@
 //! What a matrix instruction computes, read off its name.
 
-use crate::isa::{Inst, Op};
+use crate::isa::{Inst, MatrixName, Op};
 use serde::Deserialize;
 
 /// Input type of a matrix instruction, as the counters tell them apart.
@@ -59,21 +59,10 @@ pub struct MatrixOp {
 }
 
 impl MatrixOp {
-    /// Reads names such as `v_mfma_f32_32x32x4_2b_f16`, `v_smfmac_i32_16x16x64_i8`, `v_mfma_scale_f32_16x16x128_f8f6f4`; `None`
-    /// for other operations.
+    /// The product of an operation; `None` when it is no matrix operation.
     pub fn of(op: Op) -> Option<Self> {
-        let name = op.name();
-        let sparse = name.starts_with("v_smfmac_");
-        let rest = name.strip_prefix("v_mfma_").or_else(|| name.strip_prefix("v_smfmac_"))?;
-        let mut parts = rest.strip_prefix("scale_").unwrap_or(rest).split('_').skip(1);
-        let mut sizes = parts.next()?.split('x').map(|size| size.parse().ok());
-        let (m, n, k) = (sizes.next()??, sizes.next()??, sizes.next()??);
-        let mut kind = parts.next()?;
-        let blocks = kind.strip_suffix('b').and_then(|count| count.parse().ok());
-        if blocks.is_some() {
-            kind = parts.next()?;
-        }
-        let input = match kind {
+        let MatrixName { m, n, k, blocks, a, sparse, .. } = MatrixName::of(op)?;
+        let input = match a {
             "f16" => MatrixInput::F16,
             "bf16" => MatrixInput::Bf16,
             "fp8" | "bf8" | "f8f6f4" => MatrixInput::F8,
@@ -83,7 +72,7 @@ impl MatrixOp {
             "f64" => MatrixInput::F64,
             _ => return None,
         };
-        Some(Self { m, n, k, blocks: blocks.unwrap_or(1), input, sparse, pure: true })
+        Some(Self { m, n, k, blocks, input, sparse, pure: true })
     }
 
     /// The same with the operand formats of an `f8f6f4` instruction: CBSZ is A's and BLGP B's, 0 and 1 are f8 (ISA). Such an

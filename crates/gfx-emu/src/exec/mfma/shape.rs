@@ -1,7 +1,7 @@
 //! Sizes and types of a matrix instruction, read off its name.
 
 use super::element::Element;
-use crate::isa::Op;
+use crate::isa::{MatrixName, Op};
 use std::sync::LazyLock;
 
 /// Type of C and D.
@@ -36,7 +36,7 @@ impl Shape {
             let mut shapes = vec![None; Op::COUNT];
             for op in Op::all() {
                 if let Some(slot) = shapes.get_mut(op as usize) {
-                    *slot = Shape::parse(op.name());
+                    *slot = MatrixName::of(op).and_then(Shape::read);
                 }
             }
             shapes
@@ -44,31 +44,18 @@ impl Shape {
         *SHAPES.get(op as usize)?
     }
 
-    /// Reads `v_mfma_f32_32x32x4_2b_f16`, `v_smfmac_i32_16x16x64_i8`, `v_mfma_scale_f32_16x16x128_f8f6f4`.
-    fn parse(name: &str) -> Option<Self> {
-        let sparse = name.starts_with("v_smfmac_");
-        let rest = name.strip_prefix("v_mfma_").or_else(|| name.strip_prefix("v_smfmac_"))?;
-        let mut parts = rest.strip_prefix("scale_").unwrap_or(rest).split('_');
-        let accumulator = match parts.next()? {
+    fn read(name: MatrixName) -> Option<Self> {
+        let accumulator = match name.accumulator {
             "f32" => Accumulator::F32,
             "f64" => Accumulator::F64,
             "i32" => Accumulator::I32,
             _ => return None,
         };
-        let mut sizes = parts.next()?.split('x').map(|size| size.parse::<usize>().ok());
-        let (m, n, k) = (sizes.next()??, sizes.next()??, sizes.next()??);
-        let mut next = parts.next()?;
-        let blocks = next.strip_suffix('b').and_then(|count| count.parse().ok());
-        if blocks.is_some() {
-            next = parts.next()?;
-        }
-        let mixed = next == "f8f6f4";
-        let a = if mixed { Element::Fp8 } else { Element::named(next)? };
-        let b = match parts.next() {
-            Some(name) => Element::named(name)?,
-            None => a,
-        };
-        Some(Self { m, n, k, blocks: blocks.unwrap_or(1), a, b, accumulator, sparse, mixed })
+        let mixed = name.a == "f8f6f4";
+        let a = if mixed { Element::Fp8 } else { Element::named(name.a)? };
+        let b = name.b.map_or(Some(a), Element::named)?;
+        let [m, n, k, blocks] = [name.m, name.n, name.k, name.blocks].map(|size| size as usize);
+        Some(Self { m, n, k, blocks, a, b, accumulator, sparse: name.sparse, mixed })
     }
 
     /// Values of A that a lane holds.
@@ -111,7 +98,7 @@ mod tests {
     #[test]
     fn registers_match_the_published_tables() {
         let of = |name: &str| {
-            let shape = Shape::parse(name).unwrap();
+            let shape = Shape::of(Op::from_name(name).unwrap()).unwrap();
             (shape.a_registers(shape.a), shape.b_registers(shape.b), shape.d_registers())
         };
         assert_eq!(of("v_mfma_f32_32x32x1_2b_f32"), (1, 1, 32));
