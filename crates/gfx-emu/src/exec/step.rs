@@ -179,7 +179,7 @@ impl Compiler {
         Ok((number, acc))
     }
 
-    /// The number by which [`Wave::registers`] finds a vector register operand: accumulation registers follow the 256
+    /// The number by which `Wave::registers` finds a vector register operand: accumulation registers follow the 256
     /// architectural ones.
     ///
     /// # Errors
