@@ -1,0 +1,1 @@
+//! Hardware counters: planning passes, derived metrics, the ring, rocprofv3 formats.

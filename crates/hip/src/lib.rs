@@ -1,0 +1,1 @@
+//! HIP and hiprtc, loaded at run time.

@@ -1,0 +1,1 @@
+//! The emulated HIP runtime as a shared library.

@@ -1,0 +1,1 @@
+//! The emulated rocprofiler-sdk as a shared library.

@@ -1,0 +1,1 @@
+//! The HIP and rocprofiler-sdk C interfaces over the emulated GPU, as tables of functions.

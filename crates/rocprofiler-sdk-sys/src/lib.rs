@@ -1,0 +1,1 @@
+//! rocprofiler-sdk, loaded at run time.

@@ -1,0 +1,1 @@
+//! Runs kept in an embedded SQLite file.

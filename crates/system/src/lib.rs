@@ -1,0 +1,1 @@
+//! What this machine says about its GPUs without a driver call.
