@@ -1,8 +1,11 @@
 //! What runs cases. A device prepares a case (memory, build, rotation sets), verifies it and launches it; everything
 //! above, the protocol included, is the same for every kind.
 
+mod builds;
 pub mod emu;
 pub mod host;
+mod outputs;
+mod rotation;
 mod spec;
 
 pub use spec::{DEFAULT_MODEL, DeviceSpec};
