@@ -121,11 +121,12 @@ impl Device for Emu {
         }
         let chosen = self.builds.choose(case)?;
         let sample = self.sample_of(case);
-        if sample.is_some() && chosen.plan.launches.len() > 1 {
+        let counted = chosen.plan.launches.iter().filter(|launch| !launch.setup).count();
+        if sample.is_some() && counted > 1 {
             return Err(DeviceError::NoBuild(format!(
                 "too large to emulate whole ({} launches that need each other's results; a sample of workgroups would \
                  not give right ones): choose a smaller shape, or a GPU",
-                chosen.plan.launches.len()
+                counted
             )));
         }
         Ok(Box::new(EmuPrepared::new(self.model, case, chosen, cache, sample)))

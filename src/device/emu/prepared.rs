@@ -164,6 +164,11 @@ impl Prepared for EmuPrepared<'_> {
         let mut runs = Vec::new();
         for planned in &self.chosen.plan.launches {
             let request = request(planned, &info, &loaded.addresses)?;
+            if planned.setup {
+                let whole = Options { sample: None, ..self.options() };
+                launch(&mut loaded.memory, &loaded.module, &request, &whole).map_err(launch_error)?;
+                continue;
+            }
             let outcome = launch(&mut loaded.memory, &loaded.module, &request, &options).map_err(launch_error)?;
             let kernel = loaded.module.kernel(&request.kernel).cloned();
             runs.push(Run { request, outcome, kernel });
