@@ -9,9 +9,9 @@ pub mod kernels;
 pub mod peaks;
 pub mod run;
 
-use crate::device::emu::Emu;
+use crate::device::gpu::{Gpu, GpuOptions};
 use crate::device::host::Host;
-use crate::device::{DEFAULT_MODEL, Device, DeviceSpec};
+use crate::device::{Device, DeviceSpec};
 use crate::exit::{Failure, OrExit as _, usage};
 use crate::report::Format;
 use anyhow::Context as _;
@@ -36,13 +36,12 @@ pub(crate) fn open_device(
     kernels: Option<&Path>,
     sample: Option<u64>,
 ) -> Result<Box<dyn Device>, Failure> {
-    let model = match spec {
-        DeviceSpec::Host => return Ok(Box::new(open_host(fp8))),
-        DeviceSpec::Auto => DEFAULT_MODEL,
-        DeviceSpec::Emu(model) => model,
-    };
+    if *spec == DeviceSpec::Host {
+        return Ok(Box::new(open_host(fp8)));
+    }
     let library = kernels.map(crate::kernels::open).transpose().or_usage()?;
-    let emu = Emu::open(model, library, sample).or_device()?;
+    let options = GpuOptions { sample, ..GpuOptions::default() };
+    let emu = Gpu::of_spec(spec, library, options).or_device()?;
     let chosen = if *spec == DeviceSpec::Auto { "no GPU can be driven, so the emulated one is taken: " } else { "" };
     let info = emu.info();
     let _ = writeln!(

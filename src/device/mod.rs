@@ -2,7 +2,7 @@
 //! above, the protocol included, is the same for every kind.
 
 mod builds;
-pub mod emu;
+pub mod gpu;
 pub mod host;
 mod outputs;
 mod rotation;
@@ -141,6 +141,12 @@ pub enum DeviceError {
     /// There is nothing that could run the case on this device.
     #[error("{0}")]
     NoBuild(String),
+    /// A launch outside of measuring did not come back.
+    #[error("the launch did not end within {} s", after_ns / 1_000_000_000)]
+    Hung {
+        /// The time allowed, ns.
+        after_ns: u64,
+    },
     /// Anything the device or its driver reports.
     #[error("{0}")]
     Failed(String),
@@ -216,7 +222,7 @@ pub enum Means<'a> {
     /// By launches that the protocol times.
     Timed(&'a mut dyn Launcher),
     /// By what was executed: no time is measured.
-    Emulated(&'a emu::Emulated),
+    Emulated(&'a gpu::Emulated),
     /// Not at all: it has not run.
     Nothing,
 }

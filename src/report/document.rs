@@ -1,6 +1,6 @@
 //! The result document `kbench.run/1`: docs/formats.md and docs/run.schema.json describe it. Keys are added, never renamed.
 
-use crate::device::emu::{Emulated, EmulatedCounter, EmulatedLaunch};
+use crate::device::gpu::{Emulated, EmulatedCounter, EmulatedLaunch};
 use crate::device::{Build, DeviceInfo, Floor};
 use crate::measure::{Cache, Measurement};
 use crate::plan::Planned;

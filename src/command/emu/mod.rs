@@ -4,17 +4,19 @@ mod args;
 
 use crate::cli::{BoundsChoice, EmuArgs, EmuFormat};
 use crate::device::DEFAULT_MODEL;
-use crate::device::emu::{Emulated, Run, kind_name, summarise};
+use crate::device::gpu::Emulated;
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
 use crate::report::units;
 use anyhow::Context as _;
 use args::Arguments;
 use kbench_code_object::Content;
-use kbench_gfx_emu::counters::{Counters, Mix};
+use kbench_gfx_emu::bound::{CacheState, bound};
+use kbench_gfx_emu::counters::{Counters, Kind, Mix};
 use kbench_gfx_emu::exec::Wave;
 use kbench_gfx_emu::launch::{Barriers, Launch, LaunchError, Module, Options, launch};
 use kbench_gfx_emu::mem::{Bounds, Memory};
 use kbench_gfx_emu::model::Model;
+use kbench_rocm_emu::report::{LaunchReport, Ran};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write};
@@ -56,7 +58,17 @@ pub fn run(args: &EmuArgs) -> Outcome {
     let written = arguments.write_outputs(&memory).or_usage()?;
     let counters = Counters::of(&outcome, model);
     let mix = Mix::of(&outcome).histogram(model.arch());
-    let emulated = summarise(model, &[Run { request, outcome, kernel: Some(kernel) }]);
+    let bound = bound(&outcome, model, CacheState::Cold);
+    let ran = Ran {
+        model,
+        module: &module,
+        kernel: &kernel,
+        launch: &request,
+        outcome: &outcome,
+        bound: &bound,
+        counters: &counters,
+    };
+    let emulated = Emulated::of(&[LaunchReport::of(&ran)]);
     let mut out = io::stdout().lock();
     match args.format {
         EmuFormat::Json => {
@@ -137,6 +149,15 @@ fn options(args: &EmuArgs, model: &Model, module: &Module) -> Options {
         }));
     }
     options
+}
+
+/// The name of a kind in documents.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Exact => "exact",
+        Kind::Model => "model",
+        Kind::Derived => "derived",
+    }
 }
 
 /// The JSON form.
