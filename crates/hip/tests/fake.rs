@@ -98,6 +98,14 @@ fn no_gpu_and_no_visible_gpu_are_told_apart() {
 }
 
 #[test]
+fn hip_5_calls_a_missing_gpu_an_invalid_device() {
+    fake(|f| f.fails = [("hipInit", 101), ("hipGetDeviceCount", 100)].into());
+    assert!(runtime().init().unwrap_err().no_device());
+    fake(|f| f.fails.remove("hipGetDeviceCount"));
+    assert_eq!(runtime().init().unwrap_err().code(), Some(101), "another reason stays what it is");
+}
+
+#[test]
 fn devices_beyond_the_last_are_refused() {
     assert!(runtime().device(1).is_ok());
     assert_eq!(runtime().device(2).unwrap_err().to_string(), "no HIP device 2: there are devices 0 to 1");
