@@ -174,6 +174,11 @@ pub trait Device {
     /// Facts about the surroundings that change results (clock governor, load, memory), by name.
     fn environment(&self) -> Vec<(String, String)>;
 
+    /// The other devices that the one asked for stands for (`hip:all`), as `--device` takes them.
+    fn others(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Its peaks: measured on first use and kept, or a table.
     ///
     /// # Errors

@@ -68,7 +68,7 @@ pub fn run(args: &EmuArgs) -> Outcome {
         bound: &bound,
         counters: &counters,
     };
-    let emulated = Emulated::of(&[LaunchReport::of(&ran)]);
+    let emulated = Emulated::of(vec![LaunchReport::of(&ran)]);
     let mut out = io::stdout().lock();
     match args.format {
         EmuFormat::Json => {

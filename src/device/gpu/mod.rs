@@ -23,7 +23,7 @@ use kbench_kernels::Library;
 use kbench_workload::{Fp8Flavor, Workload};
 use prepared::GpuPrepared;
 use probe::Probe;
-pub use summary::{Emulated, EmulatedBound, EmulatedCounter, EmulatedLaunch, Sampled};
+pub use summary::Emulated;
 
 /// Work beyond which a sample of a launch's workgroups is emulated instead of all: about ten seconds on one core.
 const SAMPLE_FLOPS: u128 = 6_000_000_000;

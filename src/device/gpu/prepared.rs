@@ -129,7 +129,7 @@ impl<'a> GpuPrepared<'a> {
         let reports = emulator.reports()?;
         let sampled = reports.iter().any(|report| report.sampled.is_some());
         emulator.sample(None)?;
-        self.emulated = Some(Emulated::of(&reports));
+        self.emulated = Some(Emulated::of(reports));
         Ok(sampled)
     }
 }

@@ -1,76 +1,28 @@
 //! What the launches of an emulated case say together: a bound, counters, and how faithful the run was.
 
-use kbench_rocm_emu::report::LaunchReport;
-pub use kbench_rocm_emu::report::Sampled;
-use serde::{Deserialize, Serialize};
+use kbench_rocm_emu::report::{LaunchBound, LaunchCounter, LaunchReport};
 use std::collections::BTreeMap;
 
 /// What an emulated case says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Emulated {
     /// The bound of all launches, one after another; absent when a figure of the device is not public.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bound: Option<EmulatedBound>,
+    pub bound: Option<LaunchBound>,
     /// Why there is no bound.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub no_bound: Option<String>,
     /// Counters by rocprofiler's names, summed over the launches; percentages are left to the launches.
-    pub counters: BTreeMap<String, EmulatedCounter>,
+    pub counters: BTreeMap<String, LaunchCounter>,
     /// Each launch.
-    pub launches: Vec<EmulatedLaunch>,
-}
-
-/// A bound on time.
-pub use kbench_rocm_emu::report::LaunchBound as EmulatedBound;
-
-/// A counter: its value, its unit, and whether it is `exact`, `model` or `derived`.
-pub use kbench_rocm_emu::report::LaunchCounter as EmulatedCounter;
-
-/// One launch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EmulatedLaunch {
-    /// Kernel.
-    pub kernel: String,
-    /// Workgroups.
-    pub grid: [u32; 3],
-    /// Work-items of a workgroup.
-    pub block: [u32; 3],
-    /// LDS of a workgroup, bytes, dynamic LDS included.
-    pub lds_bytes: u32,
-    /// VGPRs, AGPRs and SGPRs of a wave; scratch bytes of a work-item.
-    pub resources: BTreeMap<String, u32>,
-    /// Waves on a SIMD.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waves_per_simd: Option<f64>,
-    /// Its own bound, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bound_ns: Option<f64>,
-    /// What sets it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limiter: Option<String>,
-    /// There when a sample of the workgroups ran: counters and bound are scaled from it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sampled: Option<Sampled>,
-    /// Wave instructions executed.
-    pub instructions: u64,
-    /// Wave instructions by mnemonic, most executed first: at most 64 of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mix: Vec<(String, u64)>,
-    /// Executed operations whose results may differ from hardware's bits, and how.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub not_exact: BTreeMap<String, String>,
-    /// Findings: what a kernel did that hardware lets pass.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<String>,
+    pub launches: Vec<LaunchReport>,
 }
 
 impl Emulated {
     /// Of the launches of a case, in order.
-    pub fn of(reports: &[LaunchReport]) -> Self {
-        let mut all = Self { launches: reports.iter().map(EmulatedLaunch::of).collect(), ..Self::default() };
-        let mut total = EmulatedBound { ns: 0.0, limiter: String::new(), by_resource: BTreeMap::new() };
+    pub fn of(reports: Vec<LaunchReport>) -> Self {
+        let mut all = Self::default();
+        let mut total = LaunchBound { ns: 0.0, limiter: String::new(), by_resource: BTreeMap::new() };
         let mut longest = 0.0;
-        for report in reports {
+        for report in &reports {
             // Percentages of several launches have no sum.
             for (name, counter) in report.counters.iter().filter(|(_, counter)| counter.unit != "%") {
                 let entry = all.counters.entry(name.clone());
@@ -91,40 +43,14 @@ impl Emulated {
             }
         }
         all.bound = (all.no_bound.is_none() && !reports.is_empty()).then_some(total);
+        all.launches = reports;
         all
-    }
-}
-
-impl EmulatedLaunch {
-    fn of(report: &LaunchReport) -> Self {
-        let resources = [
-            ("vgprs", report.resources.vgprs),
-            ("agprs", report.resources.agprs),
-            ("sgprs", report.resources.sgprs),
-            ("scratch_bytes", report.resources.scratch_bytes),
-        ];
-        Self {
-            kernel: report.kernel.clone(),
-            grid: report.grid,
-            block: report.block,
-            lds_bytes: report.lds_bytes,
-            resources: resources.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            waves_per_simd: report.waves_per_simd,
-            bound_ns: report.bound.as_ref().map(|bound| bound.ns),
-            limiter: report.bound.as_ref().map(|bound| bound.limiter.clone()),
-            sampled: report.sampled,
-            instructions: report.instructions,
-            mix: report.mix.clone(),
-            not_exact: report.not_exact.clone(),
-            findings: report.findings.clone(),
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kbench_rocm_emu::report::{LaunchBound, LaunchCounter};
 
     fn report(ns: Option<f64>, limiter: &str, waves: f64) -> LaunchReport {
         let counter = |value, unit: &str| LaunchCounter { value, unit: unit.to_owned(), kind: "exact".to_owned() };
@@ -145,7 +71,7 @@ mod tests {
 
     #[test]
     fn launches_one_after_another_add_up() {
-        let emulated = Emulated::of(&[report(Some(100.0), "lds", 8.0), report(Some(300.0), "hbm", 4.0)]);
+        let emulated = Emulated::of(vec![report(Some(100.0), "lds", 8.0), report(Some(300.0), "hbm", 4.0)]);
         let bound = emulated.bound.unwrap();
         assert_eq!((bound.ns, bound.limiter.as_str(), bound.by_resource["hbm"]), (400.0, "hbm", 400.0));
         assert_eq!(emulated.counters["SQ_WAVES"].value, 12.0);
@@ -155,8 +81,8 @@ mod tests {
 
     #[test]
     fn one_launch_without_a_bound_leaves_none() {
-        let emulated = Emulated::of(&[report(Some(100.0), "lds", 8.0), report(None, "", 4.0)]);
+        let emulated = Emulated::of(vec![report(Some(100.0), "lds", 8.0), report(None, "", 4.0)]);
         assert_eq!((emulated.bound, emulated.no_bound.as_deref()), (None, Some("no clock")));
-        assert_eq!(Emulated::of(&[]).bound, None);
+        assert_eq!(Emulated::of(vec![]).bound, None);
     }
 }

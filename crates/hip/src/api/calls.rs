@@ -328,8 +328,7 @@ impl Api {
     pub(crate) unsafe fn launch_timed(
         &self,
         function: hipFunction_t,
-        items: [u32; 3],
-        block: [u32; 3],
+        [items, block]: [[u32; 3]; 2],
         dynamic_lds: u32,
         stream: hipStream_t,
         extra: *mut *mut c_void,

@@ -2,10 +2,14 @@
 
 use std::ffi::{CString, c_char};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use super::Handle;
 use crate::api::{HIPRTC_LIBRARY_VARIABLE, HipError, Library, RtcApi, SymbolTable};
 use crate::sys;
+
+/// Held while compiling: hiprtc of HIP 5.2.3 was seen to crash in `hiprtcCompileProgram` when two threads are in it.
+static COMPILING: Mutex<()> = Mutex::new(());
 
 /// A hiprtc library. It needs no GPU.
 pub struct Compiler {
@@ -68,6 +72,7 @@ impl Compiler {
     }
 
     /// Compiles HIP C++ to a code object. `name` stands for the file in messages; options are those of clang, such as `--offload-arch=gfx942` and `-O3`.
+    /// Compilations in one process wait for each other.
     ///
     /// # Errors
     /// [`HipError::Compile`] with the compiler's messages; [`HipError::Invalid`] for text with a NUL in it.
@@ -78,8 +83,9 @@ impl Compiler {
         let c_options =
             options.iter().map(|option| c_text(option, "a compiler option")).collect::<Result<Vec<_>, _>>()?;
         let mut pointers: Vec<*const c_char> = c_options.iter().map(|option| option.as_ptr()).collect();
-        let c_name = c_text(name, "a program's name")?;
-        let handle = Handle(self.api.create(&c_text(source, "the source")?, &c_name)?);
+        let (c_source, c_name) = (c_text(source, "the source")?, c_text(name, "a program's name")?);
+        let _one_at_a_time = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = Handle(self.api.create(&c_source, &c_name)?);
         let program = Program { api: &self.api, handle, destroyed: false };
         // SAFETY: the handle is live, and the options live until this returns.
         let compiled = unsafe { self.api.compile(program.handle.raw(), &mut pointers) };

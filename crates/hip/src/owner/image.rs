@@ -178,6 +178,36 @@ mod tests {
         assert!(check(&image).is_err());
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_or_run_long(magic in 0_usize..3, mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
+            let magic = [ELF, BUNDLE, COMPRESSED_BUNDLE][magic];
+            let length = magic.len().min(bytes.len());
+            bytes[..length].copy_from_slice(&magic[..length]);
+            let _either = check(&bytes);
+        }
+
+        #[test]
+        fn an_elf_file_with_a_changed_header_never_reaches_beyond_its_end(at in 4_usize..184, value in proptest::num::u8::ANY) {
+            let mut image = small_elf();
+            image[at] = value;
+            if check(&image).is_ok() {
+                // Read again in another way: every part that the headers name ends within the file.
+                let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap());
+                let half = |at: usize| usize::from(u16::from_le_bytes(image[at..at + 2].try_into().unwrap()));
+                for index in 0..half(56) {
+                    let header = usize::try_from(word(32)).unwrap() + index * 56;
+                    proptest::prop_assert!(u128::from(word(header + 8)) + u128::from(word(header + 32)) <= image.len() as u128);
+                }
+                for index in 0..half(60) {
+                    let header = usize::try_from(word(40)).unwrap() + index * 64;
+                    let in_file = image[header + 4..header + 8] != [8, 0, 0, 0];
+                    proptest::prop_assert!(!in_file || u128::from(word(header + 24)) + u128::from(word(header + 32)) <= image.len() as u128);
+                }
+            }
+        }
+    }
+
     #[test]
     fn other_bytes_are_refused() {
         for image in [&b""[..], b"MZ", b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE"] {

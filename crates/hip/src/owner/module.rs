@@ -237,8 +237,7 @@ impl Function {
         unsafe {
             self.device().api().launch_timed(
                 self.handle.raw(),
-                items,
-                block.array(),
+                [items, block.array()],
                 dynamic_lds,
                 stream.raw(),
                 Self::extra_or_null(&mut extra, bytes),

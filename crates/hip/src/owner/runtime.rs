@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::device::Device;
 use crate::api::{Api, HIP_LIBRARY_VARIABLE, HipError, Library, SymbolTable, Version};
-use crate::sys::Symbols;
+use crate::sys::{self, Symbols};
 
 /// So many errors of releases are kept; later ones are only counted.
 const KEPT_DROP_ERRORS: usize = 32;
@@ -84,7 +84,12 @@ impl Runtime {
     /// # Errors
     /// What HIP says; [`HipError::no_device`] without a GPU.
     pub fn init(&self) -> Result<(), HipError> {
-        self.api().init()
+        let result = self.api().init();
+        // HIP 5 says `hipErrorInvalidDevice` where later ones say `hipErrorNoDevice`; counting devices gives the latter in all of them.
+        if let Err(HipError::Call { code: sys::hipErrorInvalidDevice, .. }) = result {
+            self.device_count()?;
+        }
+        result
     }
 
     /// Version of the runtime; works without a GPU.

@@ -153,6 +153,8 @@ constants! {
     hipEventBlockingSync: c_uint = 1;
     /// The event has no time.
     hipEventDisableTiming: c_uint = 2;
+    /// The event does not flush caches to the system when recorded (HIP 6 and later; earlier ones refuse it).
+    hipEventDisableSystemFence: c_uint = 0x2000_0000;
     /// A stream that does not wait for the null stream.
     hipStreamNonBlocking: c_uint = 1;
     /// Only calls of the capturing thread can disturb the capture.
@@ -222,5 +224,3 @@ pub const HIP_LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = std::ptr::without_prove
 pub const HIP_LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
 /// In a launch's `extra`: its end.
 pub const HIP_LAUNCH_PARAM_END: *mut c_void = std::ptr::without_provenance_mut(3);
-/// An event that does not flush caches to the system when recorded (HIP 6 and later; earlier ones refuse it).
-pub const hipEventDisableSystemFence: c_uint = 0x2000_0000;
