@@ -18,6 +18,8 @@ mod warning;
 #[cfg(test)]
 pub(crate) mod scripted;
 #[cfg(test)]
+mod gpu_tests;
+#[cfg(test)]
 mod tests;
 
 pub use clock::Clock;

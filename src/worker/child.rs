@@ -16,6 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
+use std::time::Duration;
+
+/// How long a worker whose parent is gone may take to end by itself.
+const ORPHANED: Duration = Duration::from_secs(2);
 
 /// Serves the parent on standard input and output until it says stop or is gone.
 ///
@@ -28,7 +32,7 @@ pub fn serve() -> Outcome {
     let interrupt = Arc::clone(&stop);
     thread::Builder::new()
         .name("pipe".into())
-        .spawn(move || read_letters(input, &letters, &interrupt))
+        .spawn(move || read_letters(input, letters, &interrupt))
         .context("the thread that reads the parent's messages could not be started")
         .or_device()?;
     let mut out = BufWriter::new(output);
@@ -62,7 +66,7 @@ fn end_with_parent() {
 }
 
 /// Reads the parent's messages; an interrupt takes effect at once, whatever the main thread is doing.
-fn read_letters(input: File, letters: &Sender<Result<ToChild, FrameError>>, stop: &AtomicBool) {
+fn read_letters(input: File, letters: Sender<Result<ToChild, FrameError>>, stop: &AtomicBool) {
     let mut input = BufReader::new(input);
     loop {
         match frame::receive::<ToChild>(&mut input) {
@@ -76,17 +80,22 @@ fn read_letters(input: File, letters: &Sender<Result<ToChild, FrameError>>, stop
                     return;
                 }
             }
-            // The parent has ended without a word. The main thread may be inside a driver, where no exit handler gets through.
-            Ok(None) => {
-                let _ = kill_process(getpid(), Signal::KILL);
-                return;
-            }
+            Ok(None) => return end_soon(letters, stop),
             Err(error) => {
                 let _ = letters.send(Err(error));
                 return;
             }
         }
     }
+}
+
+/// The parent has ended without a word. The main thread may be inside a driver, where no exit handler gets through: it has
+/// some time to end, then the process is killed.
+fn end_soon(letters: Sender<Result<ToChild, FrameError>>, stop: &AtomicBool) {
+    stop.store(true, Ordering::SeqCst);
+    drop(letters);
+    thread::sleep(ORPHANED);
+    let _ = kill_process(getpid(), Signal::KILL);
 }
 
 type Inbox = Receiver<Result<ToChild, FrameError>>;

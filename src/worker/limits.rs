@@ -33,6 +33,9 @@ struct Rates {
 /// Emulated launches beyond this work are sampled: more FLOPs do not make them longer.
 const MOST_EMULATED_FLOPS: f64 = 6e9;
 
+/// Beyond this work a GPU's outputs are checked in chosen elements.
+const MOST_REFERENCE_FLOPS: f64 = 1e11;
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -75,8 +78,8 @@ impl Limits {
             // The rotation sets are at most four fifths of memory, copied from the first one.
             (Stage::Prepare, _) => 60.0 + moved,
             (Stage::Verify | Stage::VerifyAgain, Kind::Emu) => 300.0 + moved + flops.min(MOST_EMULATED_FLOPS) / rates.flops,
-            // The reference of a large case is computed for chosen elements, in bounded work.
-            (Stage::Verify | Stage::VerifyAgain, Kind::Host | Kind::Hip) => 60.0 + moved + launch,
+            (Stage::Verify | Stage::VerifyAgain, Kind::Host) => 60.0 + moved + computed,
+            (Stage::Verify | Stage::VerifyAgain, Kind::Hip) => 60.0 + moved + flops.min(MOST_REFERENCE_FLOPS) / rates.flops,
             // Notices come a few times a window, then after each look; a launch is not interrupted.
             (Stage::Warmup, _) => budget + 5.0 * launch,
             (Stage::Sample, _) => 1.2 * budget + 3.0 * launch,

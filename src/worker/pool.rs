@@ -52,7 +52,11 @@ pub enum WorkerError {
         how: String,
     },
     /// The child did not answer in time and was killed.
-    #[error("{doing} did not end within {} s on the device {device}, so its process was killed", after.as_secs())]
+    #[error(
+        "the device {device} did not answer within {:.1} s while {doing}, so its process was killed; --watchdog makes the \
+         limits longer",
+        after.as_secs_f64()
+    )]
     Hung {
         /// The device as `--device` takes it.
         device: String,
@@ -155,7 +159,8 @@ impl Pool<'_> {
         loop {
             let left = until.map_or(LEAVE, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                self.slots[0].process = None;
+                self.end(0, Duration::ZERO);
+                self.slots[0].state = State::Lost;
                 return Err(WorkerError::Hung { device, doing, after: limit });
             }
             let Ok(event) = self.events.recv_timeout(left) else { continue };
@@ -174,10 +179,12 @@ impl Pool<'_> {
                     }
                 },
                 What::Broken(error) => {
+                    self.slots[0].state = State::Lost;
                     let how = format!("{error}; {}", self.end(0, Duration::ZERO));
                     return Err(WorkerError::Died { device, doing, how });
                 }
                 What::End => {
+                    self.slots[0].state = State::Lost;
                     let how = self.end(0, LEAVE);
                     return Err(WorkerError::Died { device, doing, how });
                 }
