@@ -40,7 +40,15 @@ pub(super) fn handler(c: &Compiler, inst: &Inst, shape: &Shape) -> Option<Handle
     let small = shape.k * shape.blocks <= DEEPEST && shape.m * shape.blocks <= ROWS;
     let pairs = c.arch == Arch::Gfx90a;
     let still = (inst.mods.cbsz | inst.mods.blgp) == 0;
-    (c.level == Level::V4 && narrow && fits && small && still && !pairs && shape.m == shape.n).then_some(run as Handler)
+    if c.level != Level::V4 || !narrow || !fits || !small || !still || pairs || shape.m != shape.n {
+        return None;
+    }
+    match fused::group(shape) {
+        (4, false) => Some(run::<4, false>),
+        (8, false) => Some(run::<8, false>),
+        (16, true) => Some(run::<16, true>),
+        _ => None,
+    }
 }
 
 /// Where a run of lanes is.
@@ -55,9 +63,6 @@ struct Place {
 /// What an operation needs at run time.
 struct Plan {
     shape: Shape,
-    /// Products added at once, and whether its even and odd ones are first added apart.
-    group: usize,
-    apart: bool,
     a: [Place; DEEPEST],
     b: [Place; DEEPEST],
     rows: [Place; ROWS],
@@ -80,8 +85,7 @@ impl Plan {
                 rows[block * shape.m + row] = place(Tile::accumulator(&shape, block, row), 32);
             }
         }
-        let (group, apart) = fused::group(&shape);
-        Self { shape, group, apart, a, b, rows }
+        Self { shape, a, b, rows }
     }
 
     fn of(op: Op) -> Option<&'static Self> {
@@ -102,14 +106,16 @@ struct Numbers {
 /// All of A, or of B, of a block.
 type Operand = [MaybeUninit<Numbers>; DEEPEST];
 
+/// `G` products are added at once; `APART`: first the even ones and the odd ones.
+///
 /// # Safety
 /// As [`Handler`] asks.
 #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn run(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+unsafe fn run<const G: usize, const APART: bool>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let Some(plan) = Plan::of(step.op) else { return Flow::Next };
     // SAFETY: this handler's; the fallback is of the same level.
     unsafe {
-        if multiply(plan, step, wave) { Flow::Next } else { super::multiply::v4::<{ super::FUSED }>(step, wave, env) }
+        if multiply::<G, APART>(plan, step, wave) { Flow::Next } else { super::multiply::v4::<{ super::FUSED }>(step, wave, env) }
     }
 }
 
@@ -119,7 +125,7 @@ unsafe fn run(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
 /// The step's registers exist.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn multiply(plan: &Plan, step: &Step, wave: &mut Wave) -> bool {
+unsafe fn multiply<const G: usize, const APART: bool>(plan: &Plan, step: &Step, wave: &mut Wave) -> bool {
     let shape = &plan.shape;
     let ocp = step.aux[CDNA] == Arch::Gfx950 as u8;
     let (a_layout, b_layout) = (shape.a.float(ocp), shape.b.float(ocp));
@@ -135,6 +141,7 @@ unsafe fn multiply(plan: &Plan, step: &Step, wave: &mut Wave) -> bool {
     let mut b: Operand = [const { MaybeUninit::uninit() }; DEEPEST];
     let mut d = [const { MaybeUninit::<__m512i>::uninit() }; WORDS / LANES];
     let halves = shape.n / LANES;
+    let mut limits = Limits::new();
     for block in 0..shape.blocks {
         let depth = block * shape.k..(block + 1) * shape.k;
         // SAFETY: places come from the shape, whose registers exist.
@@ -142,7 +149,7 @@ unsafe fn multiply(plan: &Plan, step: &Step, wave: &mut Wave) -> bool {
             let a = unpack(&plan.a[depth.clone()], shape.m, a_registers, a_layout, shape.a.bits(), &mut a);
             let b = unpack(&plan.b[depth], shape.n, b_registers, b_layout, shape.b.bits(), &mut b);
             let (Some(a), Some(b)) = (a, b) else { return false };
-            (a, b)
+            (a.as_chunks::<G>().0, b.as_chunks::<G>().0)
         };
         for row in 0..shape.m {
             let place = plan.rows[block * shape.m + row];
@@ -152,21 +159,20 @@ unsafe fn multiply(plan: &Plan, step: &Step, wave: &mut Wave) -> bool {
                     Ok(from) => unsafe { load(from, place, half) },
                     Err(value) => _mm512_set1_epi32(value),
                 };
-                let mut fine = 0xffff;
-                for (a, b) in a.chunks(plan.group).zip(b.chunks(plan.group)) {
-                    sum = if plan.apart {
-                        both(row, half * LANES, a, b, sum, &mut fine)
+                for (a, b) in a.iter().zip(b) {
+                    sum = if APART {
+                        both(row, half * LANES, a, b, sum, &mut limits)
                     } else {
-                        let (sums, most) = added::<1>(row, half * LANES, a, b, &mut fine);
-                        joined::<false>(sums, most, sum, &mut fine)
+                        let (sums, most) = added::<G, 0, 1>(row, half * LANES, a, b, &mut limits);
+                        joined::<false>(sums, most, sum, &mut limits)
                     };
-                }
-                if fine != 0xffff {
-                    return false;
                 }
                 d[(block * shape.m + row) * halves + half].write(sum);
             }
         }
+    }
+    if !limits.held() {
+        return false;
     }
     // SAFETY: the caller's; places come from the shape; every row was written above.
     unsafe {
@@ -195,7 +201,7 @@ unsafe fn load(from: *const Vreg, place: Place, half: usize) -> __m512i {
     }
 }
 
-/// Values and exponents of an operand; `None` when an infinity or NaN is among them.
+/// Values and exponents of an operand; `None` when an infinity, a NaN or a number that is too large is among them.
 ///
 /// # Safety
 /// The registers exist.
@@ -216,14 +222,17 @@ unsafe fn unpack<'a>(
         for half in 0..side / LANES {
             // SAFETY: the caller's.
             let word = unsafe { load(from, *place, half) };
-            let code = if bits == 32 {
-                // xf32: f32 without its last 13 bits.
-                _mm512_srli_epi32::<13>(word)
-            } else {
-                _mm512_and_si512(_mm512_srl_epi32(word, _mm_cvtsi32_si128(place.shift.into())), mask)
+            let (value, exponent, odd) = match (layout.exponent, bits) {
+                // The upper bits of an f32, in either half of a register for bf16.
+                (8, 32) => numbers_of_f32(_mm512_and_si512(word, _mm512_set1_epi32(-1 << 13))),
+                (8, _) if place.shift == 0 => numbers_of_f32(_mm512_slli_epi32::<16>(word)),
+                (8, _) => numbers_of_f32(_mm512_and_si512(word, _mm512_set1_epi32(-1 << 16))),
+                _ => {
+                    let code = _mm512_srl_epi32(word, _mm_cvtsi32_si128(place.shift.into()));
+                    numbers_of(layout, _mm512_and_si512(code, mask))
+                }
             };
-            let (value, exponent, odd) = numbers_of(layout, code);
-            special |= odd;
+            special |= odd | _mm512_cmpgt_epi32_mask(exponent, _mm512_set1_epi32(MOST / 2));
             // SAFETY: `to` points to numbers of at least `side` rows.
             unsafe {
                 _mm512_storeu_ps((*to).value.as_mut_ptr().add(half * LANES), value);
@@ -235,7 +244,19 @@ unsafe fn unpack<'a>(
     (special == 0).then(|| unsafe { std::slice::from_raw_parts(out.as_ptr().cast(), places.len().min(out.len())) })
 }
 
-/// Value and exponent of codes, and which are infinity or NaN. The exponent is that of the code, whatever the leading zeros
+/// Value and exponent of numbers with the exponent of f32, and which are infinity or NaN.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn numbers_of_f32(value: __m512i) -> (__m512, __m512i, __mmask16) {
+    let magnitude = _mm512_slli_epi32::<1>(value);
+    let field = _mm512_srli_epi32::<24>(magnitude);
+    let exponent = _mm512_sub_epi32(_mm512_max_epi32(field, _mm512_set1_epi32(1)), _mm512_set1_epi32(127));
+    let zero = _mm512_testn_epi32_mask(magnitude, magnitude);
+    let exponent = _mm512_mask_mov_epi32(exponent, zero, _mm512_set1_epi32(NOTHING));
+    (_mm512_castsi512_ps(value), exponent, _mm512_cmpeq_epi32_mask(field, _mm512_set1_epi32(255)))
+}
+
+/// Value and exponent of codes with a shorter exponent, and which are infinity or NaN. The exponent is that of the code, whatever the leading zeros
 /// of a denormal.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -257,15 +278,10 @@ fn numbers_of(layout: Layout, code: __m512i) -> (__m512, __m512i, __mmask16) {
         Top::NegativeZeroIsNan => zero & negative,
         Top::None => 0,
     };
-    let value = if layout.exponent == 8 {
-        // The upper bits of an f32.
-        _mm512_castsi512_ps(_mm512_sll_epi32(code, _mm_cvtsi32_si128(23 - layout.mantissa as i32)))
-    } else {
-        let hidden = _mm512_mask_mov_epi32(_mm512_set1_epi32(1 << layout.mantissa), zero_field, _mm512_setzero_si512());
-        let magnitude = _mm512_cvtepi32_ps(_mm512_or_si512(fraction, hidden));
-        let scaled = _mm512_mul_ps(magnitude, power(_mm512_sub_epi32(unbiased, _mm512_set1_epi32(layout.mantissa as i32))));
-        _mm512_mask_sub_ps(scaled, negative, _mm512_setzero_ps(), scaled)
-    };
+    let hidden = _mm512_mask_mov_epi32(_mm512_set1_epi32(1 << layout.mantissa), zero_field, _mm512_setzero_si512());
+    let magnitude = _mm512_cvtepi32_ps(_mm512_or_si512(fraction, hidden));
+    let scaled = _mm512_mul_ps(magnitude, power(_mm512_sub_epi32(unbiased, _mm512_set1_epi32(layout.mantissa as i32))));
+    let value = _mm512_mask_sub_ps(scaled, negative, _mm512_setzero_ps(), scaled);
     (value, exponent, special)
 }
 
@@ -276,38 +292,75 @@ fn power(exponent: __m512i) -> __m512 {
     _mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_add_epi32(exponent, _mm512_set1_epi32(127))))
 }
 
-/// Lanes whose exponent is between the limits.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn middling(exponent: __m512i) -> __mmask16 {
-    let above = _mm512_sub_epi32(exponent, _mm512_set1_epi32(LEAST));
-    _mm512_cmple_epu32_mask(above, _mm512_set1_epi32(MOST - LEAST))
+/// Watches that all exponents stay between [`LEAST`] and [`MOST`]; looked at once, at the end.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// How far the largest exponent of a group was below [`LEAST`], at least: huge where it never was.
+    below: __m512i,
+    /// How far an exponent of C was above [`LEAST`], at most: huge where it was below.
+    above: __m512i,
 }
 
-/// The sum of every `STEP`th product, cut at 24 fraction bits below the largest exponent, and that exponent. Lanes that are
-/// not ordinary leave `fine`.
+impl Limits {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn new() -> Self {
+        Self { below: _mm512_set1_epi32(-1), above: _mm512_setzero_si512() }
+    }
+
+    /// The largest exponent of a group. That of products which all are 0 is far below what numbers can have.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn group(&mut self, most: __m512i) {
+        self.below = _mm512_min_epu32(self.below, _mm512_sub_epi32(_mm512_set1_epi32(LEAST - 1), most));
+    }
+
+    /// A C and its exponent field less 127. A C of +0 is fine; -0 may stay what it is, which the other way decides.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn addend(&mut self, c: __m512i, exponent: __m512i) {
+        let above = _mm512_sub_epi32(exponent, _mm512_set1_epi32(LEAST));
+        self.above = _mm512_mask_max_epu32(self.above, _mm512_test_epi32_mask(c, c), self.above, above);
+    }
+
+    /// True when all were where they have to be.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn held(&self) -> bool {
+        let below = _mm512_cmplt_epu32_mask(self.below, _mm512_set1_epi32(-NOTHING / 2));
+        below | _mm512_cmpgt_epu32_mask(self.above, _mm512_set1_epi32(MOST - LEAST)) == 0
+    }
+}
+
+/// The sum of every `STEP`th product of a group, from `FIRST` on, cut at 24 fraction bits below the largest exponent, and
+/// that exponent.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn added<const STEP: usize>(
+fn added<const G: usize, const FIRST: usize, const STEP: usize>(
     row: usize,
     column: usize,
-    a: &[Numbers],
-    b: &[Numbers],
-    fine: &mut __mmask16,
+    a: &[Numbers; G],
+    b: &[Numbers; G],
+    limits: &mut Limits,
 ) -> (__m512i, __m512i) {
     let (row, column) = (row & (SIDE - 1), column & LANES);
     let mut most = _mm512_set1_epi32(2 * NOTHING);
-    for (a, b) in a.iter().zip(b).step_by(STEP) {
+    let mut k = FIRST;
+    while k < G {
+        let (a, b) = (&a[k], &b[k]);
+        k += STEP;
         // SAFETY: 16 columns are behind each of the two possible ones.
         let right = unsafe { _mm512_load_si512(b.exponent.as_ptr().add(column).cast()) };
         most = _mm512_max_epi32(most, _mm512_add_epi32(_mm512_set1_epi32(a.exponent[row]), right));
     }
-    // Products that all are 0 have an exponent far below all others.
-    *fine &= middling(most) | _mm512_cmplt_epi32_mask(most, _mm512_set1_epi32(NOTHING / 2));
+    limits.group(most);
     let most = _mm512_max_epi32(most, _mm512_set1_epi32(LEAST));
     let scale = power(_mm512_sub_epi32(_mm512_set1_epi32(FRACTION), most));
     let mut sum = _mm512_setzero_si512();
-    for (a, b) in a.iter().zip(b).step_by(STEP) {
+    let mut k = FIRST;
+    while k < G {
+        let (a, b) = (&a[k], &b[k]);
+        k += STEP;
         // SAFETY: as above.
         let right = unsafe { _mm512_load_ps(b.value.as_ptr().add(column)) };
         let product = _mm512_mul_ps(_mm512_mul_ps(_mm512_set1_ps(a.value[row]), right), scale);
@@ -319,27 +372,32 @@ fn added<const STEP: usize>(
 /// Adds a group of an 8-bit type to C: its even and odd products apart, then floored to the larger exponent.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn both(row: usize, column: usize, a: &[Numbers], b: &[Numbers], c: __m512i, fine: &mut __mmask16) -> __m512i {
-    let (even, even_most) = added::<2>(row, column, a, b, fine);
-    let (odd, odd_most) = added::<2>(row, column, a.get(1..).unwrap_or_default(), b.get(1..).unwrap_or_default(), fine);
+fn both<const G: usize>(
+    row: usize,
+    column: usize,
+    a: &[Numbers; G],
+    b: &[Numbers; G],
+    c: __m512i,
+    limits: &mut Limits,
+) -> __m512i {
+    let (even, even_most) = added::<G, 0, 2>(row, column, a, b, limits);
+    let (odd, odd_most) = added::<G, 1, 2>(row, column, a, b, limits);
     let most = _mm512_max_epi32(even_most, odd_most);
     // Shifts by 32 and more leave the sign alone.
     let even = _mm512_srav_epi32(even, _mm512_sub_epi32(most, even_most));
     let odd = _mm512_srav_epi32(odd, _mm512_sub_epi32(most, odd_most));
-    joined::<true>(_mm512_add_epi32(even, odd), most, c, fine)
+    joined::<true>(_mm512_add_epi32(even, odd), most, c, limits)
 }
 
 /// `sum * 2^(most - 24)` and C, floored where the larger exponent says, added, and rounded to nearest even. With `DROP` a C
 /// that is far smaller does not count.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn joined<const DROP: bool>(sum: __m512i, most: __m512i, c: __m512i, fine: &mut __mmask16) -> __m512i {
+fn joined<const DROP: bool>(sum: __m512i, most: __m512i, c: __m512i, limits: &mut Limits) -> __m512i {
     let field = _mm512_and_si512(_mm512_srli_epi32::<23>(c), _mm512_set1_epi32(0xff));
     let exponent = _mm512_sub_epi32(field, _mm512_set1_epi32(127));
-    // A C of +0 has no exponent; -0 may stay what it is, which the other way decides.
-    let zero = _mm512_testn_epi32_mask(c, c);
-    *fine &= middling(exponent) | zero;
-    let exponent = _mm512_mask_mov_epi32(exponent, zero, _mm512_set1_epi32(NOTHING));
+    limits.addend(c, exponent);
+    // A C of 0 has the exponent -127: below all others.
     let top = _mm512_max_epi32(most, exponent);
     let scale = power(_mm512_sub_epi32(_mm512_set1_epi32(FRACTION), top));
     let scaled = _mm512_mul_ps(_mm512_castsi512_ps(c), scale);
@@ -349,22 +407,18 @@ fn joined<const DROP: bool>(sum: __m512i, most: __m512i, c: __m512i, fine: &mut 
         addend = _mm512_mask_mov_epi32(addend, far, _mm512_setzero_si512());
     }
     let down = _mm512_sub_epi32(top, most);
-    // In units of 2^(top - 31): at most 37 bits.
-    let total = |sum: __m256i, down: __m256i, addend: __m256i| {
-        let sum = _mm512_slli_epi64::<SUM_FRACTION>(_mm512_cvtepi32_epi64(sum));
-        let addend = _mm512_slli_epi64::<SUM_FRACTION>(_mm512_cvtepi32_epi64(addend));
-        _mm512_cvtepi64_ps(_mm512_add_epi64(_mm512_srav_epi64(sum, _mm512_cvtepu32_epi64(down)), addend))
+    // In units of 2^(top - 31): at most 37 bits. Multiplication takes the even lanes as signed numbers of 64 bits.
+    let one = _mm512_set1_epi64(1 << SUM_FRACTION);
+    let total = |sum: __m512i, down: __m512i, addend: __m512i| {
+        let sum = _mm512_srav_epi64(_mm512_mul_epi32(sum, one), down);
+        _mm512_cvtepi64_ps(_mm512_add_epi64(sum, _mm512_mul_epi32(addend, one)))
     };
-    let low = total(_mm512_castsi512_si256(sum), _mm512_castsi512_si256(down), _mm512_castsi512_si256(addend));
-    let high = total(upper(sum), upper(down), upper(addend));
-    let total = _mm512_insertf32x8::<1>(_mm512_castps256_ps512(low), high);
+    let odd = |lanes: __m512i| _mm512_srli_epi64::<32>(lanes);
+    let low_half = _mm512_set1_epi64(0xffff_ffff);
+    let even_totals = _mm512_castps256_ps512(total(sum, _mm512_and_si512(down, low_half), addend));
+    let odd_totals = _mm512_castps256_ps512(total(odd(sum), odd(down), odd(addend)));
+    let order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    let total = _mm512_permutex2var_ps(even_totals, order, odd_totals);
     let unit = power(_mm512_sub_epi32(top, _mm512_set1_epi32(FRACTION + SUM_FRACTION as i32)));
     _mm512_castps_si512(_mm512_mul_ps(total, unit))
-}
-
-/// The upper half.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn upper(lanes: __m512i) -> __m256i {
-    _mm512_extracti64x4_epi64::<1>(lanes)
 }
