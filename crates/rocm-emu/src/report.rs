@@ -116,19 +116,26 @@ pub struct LaunchLine {
 }
 
 /// A launch that has run, for its report.
-pub(crate) struct Ran<'a> {
-    pub(crate) model: &'a Model,
-    pub(crate) module: &'a Module,
-    pub(crate) kernel: &'a Kernel,
-    pub(crate) launch: &'a Launch,
-    pub(crate) outcome: &'a Outcome,
-    pub(crate) bound: &'a Result<Bound, BoundError>,
-    pub(crate) counters: &'a Counters,
+pub struct Ran<'a> {
+    /// The device.
+    pub model: &'a Model,
+    /// The loaded code object.
+    pub module: &'a Module,
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// What was asked for.
+    pub launch: &'a Launch,
+    /// What came of it.
+    pub outcome: &'a Outcome,
+    /// Its bound, or why there is none.
+    pub bound: &'a Result<Bound, BoundError>,
+    /// Its counters.
+    pub counters: &'a Counters,
 }
 
 impl LaunchReport {
     /// The report of a launch, without its place and times.
-    pub(crate) fn of(ran: &Ran<'_>) -> Self {
+    pub fn of(ran: &Ran<'_>) -> Self {
         let Ran { model, module, kernel, launch, outcome, bound, counters } = *ran;
         let mix = Mix::of(outcome);
         let mut histogram = mix.histogram(model.arch());

@@ -6,6 +6,7 @@ use crate::cli::{BoundsChoice, EmuArgs, EmuFormat};
 use crate::device::DEFAULT_MODEL;
 use crate::device::gpu::Emulated;
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
+use crate::report::document::LaunchDoc;
 use crate::report::units;
 use anyhow::Context as _;
 use args::Arguments;
@@ -16,8 +17,9 @@ use kbench_gfx_emu::exec::Wave;
 use kbench_gfx_emu::launch::{Barriers, Launch, LaunchError, Module, Options, launch};
 use kbench_gfx_emu::mem::{Bounds, Memory};
 use kbench_gfx_emu::model::Model;
-use kbench_rocm_emu::report::{LaunchReport, Ran};
+use kbench_rocm_emu::report::{LaunchBound, LaunchCounter, LaunchReport, Ran};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 
@@ -166,8 +168,12 @@ struct Document<'a> {
     schema: &'static str,
     device: &'a str,
     arch: &'a str,
-    #[serde(flatten)]
-    emulated: &'a Emulated,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound: Option<&'a LaunchBound>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_bound: Option<&'a str>,
+    counters: &'a BTreeMap<String, LaunchCounter>,
+    launches: Vec<LaunchDoc>,
     all_counters: Vec<CounterDoc<'a>>,
     instructions: Vec<OpcodeDoc>,
 }
@@ -203,7 +209,10 @@ impl<'a> Document<'a> {
             schema: "kbench.emu/1",
             device: &model.marketing_name,
             arch: model.arch().name(),
-            emulated,
+            bound: emulated.bound.as_ref(),
+            no_bound: emulated.no_bound.as_deref(),
+            counters: &emulated.counters,
+            launches: emulated.launches.iter().map(LaunchDoc::from).collect(),
             all_counters,
             instructions,
         }

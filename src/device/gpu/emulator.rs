@@ -10,7 +10,7 @@ use kbench_rocm_emu::report::LaunchReport;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
-/// Writes a text of up to `capacity` bytes, without a NUL; `needed` tells its length.
+/// Writes a text of up to `capacity` bytes, its NUL included; `needed` tells how many there are.
 type TakeText = unsafe extern "C" fn(out: *mut c_char, capacity: usize, needed: *mut usize) -> c_int;
 type SetSample = unsafe extern "C" fn(workgroups: u64) -> c_int;
 
@@ -98,5 +98,7 @@ fn text(take: TakeText) -> Result<Vec<u8>, DeviceError> {
         return Err(refused(code));
     }
     bytes.truncate(needed);
+    // The text ends with a NUL.
+    while bytes.pop_if(|byte| *byte == 0).is_some() {}
     Ok(bytes)
 }

@@ -62,7 +62,7 @@ impl<'a> GpuPrepared<'a> {
         let sequence = Sequence::new(&gpu.device, &chosen, &info, &memory)?;
         let probe = if gpu.emulator.is_none() { gpu.probe() } else { None };
         let timer = Timer::new(&gpu.device, sequence.len(), probe, gpu.options.flush_icache).map_err(hip_error)?;
-        let mut prepared = Self {
+        let prepared = Self {
             case,
             arch: gpu.info.arch.clone(),
             sample: gpu.sample_of(case),

@@ -436,8 +436,9 @@ impl Memory {
     /// # Errors
     /// As [`Memory::read`].
     pub(crate) fn bytes(&self, address: u64, bytes: u64) -> Result<&[u8], MemoryError> {
-        let (region, offset) = self.host_range(address, bytes)?;
-        Ok(&region.map[offset..offset + bytes as usize])
+        let start = self.host_pointer(address, bytes)?;
+        // SAFETY: `start` holds that many bytes as long as the allocation lives, which `&self` keeps, and no kernel writes meanwhile.
+        Ok(unsafe { std::slice::from_raw_parts(start, bytes as usize) })
     }
 
     /// Copies host memory to the device.
