@@ -101,6 +101,9 @@ Examples:
                                                       a hand-written kernel with padded argument slots
   kbench emu k.co --grid 1 --block 64 --trace         every instruction that is executed")]
     Emu(EmuArgs),
+    /// Own a device and run cases for the kbench that started this (not for people)
+    #[command(hide = true)]
+    Worker,
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  kbench completions bash > ~/.local/share/bash-completion/completions/kbench")]
     Completions(CompletionsArgs),
@@ -203,7 +206,17 @@ pub struct RunArgs {
     /// Output format; by default a table, or what the ending of -o says
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
-    /// Write the result to a file (rewritten after every case) instead of stdout
+    /// Go on with a run that was killed or interrupted: its journal, or the result it wrote. Cases that ended are taken over;
+    /// profile and options must be the same
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+    /// With --resume: run cases that failed or hung again, too
+    #[arg(long, requires = "resume")]
+    pub retry: bool,
+    /// Make the time after which a stage of a case counts as hung N times as long
+    #[arg(long, default_value_t = 1.0, value_name = "N", value_parser = scale)]
+    pub watchdog: f64,
+    /// Write the result to a file instead of stdout; while the run goes on, FILE.journal keeps every case that has ended
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Also write run.json, cases.csv and report.md into this folder
@@ -344,6 +357,14 @@ fn share(text: &str) -> Result<f64, String> {
     match value {
         Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
         _ => Err("a share above 0 and at most 1 is needed, such as 0.005 or 0.5%".into()),
+    }
+}
+
+/// A factor above 0.
+fn scale(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
+        _ => Err("a factor above 0 and at most 1000000 is needed, such as 3".into()),
     }
 }
 

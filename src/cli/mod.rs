@@ -35,6 +35,7 @@ pub fn main() -> Exit {
         Some(Command::Build(args)) => command::build::run(&args),
         Some(Command::Kernels(args)) => command::kernels::run(&args),
         Some(Command::Emu(args)) => command::emu::run(&args),
+        Some(Command::Worker) => command::worker::run(),
         Some(Command::Completions(args)) => command::completions::run(&args),
     };
     match outcome {

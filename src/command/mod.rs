@@ -8,12 +8,15 @@ pub mod inventory;
 pub mod kernels;
 pub mod peaks;
 pub mod run;
+pub mod worker;
 
 use crate::device::emu::Emu;
 use crate::device::host::Host;
-use crate::device::{DEFAULT_MODEL, Device, DeviceSpec};
-use crate::exit::{Failure, OrExit as _, usage};
+use crate::device::{DEFAULT_MODEL, Device, DeviceInfo, DeviceSpec, Kind};
+use crate::exit::{Exit, Failure, OrExit as _, usage};
 use crate::report::Format;
+use crate::worker::message::Open;
+use crate::worker::{Limits, Program, Supervisor, WorkerError};
 use anyhow::Context as _;
 use directories::ProjectDirs;
 use kbench_workload::Fp8Flavor;
@@ -26,7 +29,7 @@ pub(crate) fn open_host(fp8: Fp8Flavor) -> Host {
     Host::open(fp8, cache_dir())
 }
 
-/// Opens a device; says on stderr which it is when it is emulated. `kernels` are the builds to run on a GPU.
+/// Opens a device in this process. `kernels` are the builds to run on a GPU.
 ///
 /// # Errors
 /// When its kernels cannot be read.
@@ -43,16 +46,22 @@ pub(crate) fn open_device(
     };
     let library = kernels.map(crate::kernels::open).transpose().or_usage()?;
     let emu = Emu::open(model, library, sample).or_device()?;
-    let chosen = if *spec == DeviceSpec::Auto { "no GPU can be driven, so the emulated one is taken: " } else { "" };
-    let info = emu.info();
-    let _ = writeln!(
-        io::stderr(),
-        "device: {chosen}{}, {}, {} CUs; times are not measured, bounds and counters are of what was executed",
-        info.name,
-        info.arch,
-        info.units
-    );
     Ok(Box::new(emu))
+}
+
+/// Says on stderr which device is used, and what its numbers are.
+pub(crate) fn announce(spec: &DeviceSpec, info: &DeviceInfo) {
+    let emulated = info.kind == Kind::Emu;
+    let chosen = match spec {
+        DeviceSpec::Auto if emulated => "no GPU can be driven, so the emulated one is taken: ",
+        _ => "",
+    };
+    let (units, what) = match info.kind {
+        Kind::Emu => ("CUs", "times are not measured, bounds and counters are of what was executed"),
+        Kind::Hip => ("CUs", "times are measured on the GPU"),
+        Kind::Host => ("threads", "the CPU references are timed by the host clock"),
+    };
+    let _ = writeln!(io::stderr(), "device: {chosen}{}, {}, {} {units}; {what}", info.name, info.arch, info.units);
 }
 
 /// Where measured peaks are kept.
@@ -82,6 +91,28 @@ pub(crate) fn format_of(format: Option<Format>, output: Option<&Path>) -> Result
             path.display()
         ))),
     }
+}
+
+/// Opens a device in a child process and says on stderr which it is.
+///
+/// # Errors
+/// When the device cannot be opened.
+pub(crate) fn open_worker<'a>(spec: &DeviceSpec, open: Open, limits: Limits) -> Result<Supervisor<'a>, Failure> {
+    let program = Program::this().context("this program cannot be started again as a worker").or_device()?;
+    let supervisor = Supervisor::open(program, open, limits, &mut note).map_err(worker_failure)?;
+    announce(spec, &supervisor.hello().info);
+    Ok(supervisor)
+}
+
+/// The failure of a device's process, with its exit code.
+pub(crate) fn worker_failure(error: WorkerError) -> Failure {
+    let exit = if error.is_usage() { Exit::Usage } else { Exit::Device };
+    Failure { exit, error: error.into() }
+}
+
+/// A line on stderr.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Writes a file whole: beside it first, then renamed over it, so that a reader (or a crash) never sees half of it.

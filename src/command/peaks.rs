@@ -14,7 +14,11 @@ use std::io::{self, Write};
 pub fn run(args: &PeaksArgs) -> Outcome {
     let peaks = match &args.device {
         // Nothing can be measured on an emulated device: its data sheet is shown.
-        DeviceSpec::Emu(_) => super::open_device(&args.device, Fp8Flavor::Ocp, None, None)?.peaks().or_device()?,
+        DeviceSpec::Emu(_) => {
+            let mut device = super::open_device(&args.device, Fp8Flavor::Ocp, None, None)?;
+            super::announce(&args.device, device.info());
+            device.peaks().or_device()?
+        }
         DeviceSpec::Auto | DeviceSpec::Host => {
             let mut host = super::open_host(Fp8Flavor::Ocp);
             if args.kept { host.peaks() } else { host.measure_peaks() }.or_device()?

@@ -1,8 +1,11 @@
 //! What runs cases. A device prepares a case (memory, build, rotation sets), verifies it and launches it; everything
 //! above, the protocol included, is the same for every kind.
 
+mod builds;
 pub mod emu;
 pub mod host;
+mod outputs;
+mod rotation;
 mod spec;
 
 pub use spec::{DEFAULT_MODEL, DeviceSpec};
@@ -164,6 +167,11 @@ pub trait Device {
 
     /// Facts about the surroundings that change results (clock governor, load, memory), by name.
     fn environment(&self) -> Vec<(String, String)>;
+
+    /// The other devices that the one asked for stands for (`hip:all`), as `--device` takes them.
+    fn others(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Its peaks: measured on first use and kept, or a table.
     ///

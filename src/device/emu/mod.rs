@@ -2,16 +2,16 @@
 //! time: what a case reports is whether its output is right, what was executed, and a bound.
 
 mod prepared;
-mod sample;
 mod summary;
 
+use super::builds::Builds;
 use super::{Bandwidth, Device, DeviceError, DeviceInfo, Kind, Peaks, Prepared, Throughput};
-use crate::kernels::{self, CaseSymbols};
+use crate::kernels;
 use crate::measure::Cache;
 use kbench_gfx_emu::model::{MatrixInput, Model};
-use kbench_kernels::{Case, DeviceInfo as KernelDevice, Library, select};
+use kbench_kernels::Library;
 use kbench_workload::{Dtype, Fp8Flavor, Workload};
-use prepared::{Chosen, EmuPrepared};
+use prepared::EmuPrepared;
 pub use summary::{Emulated, EmulatedBound, EmulatedCounter, EmulatedLaunch, Sampled};
 pub(crate) use summary::{Run, kind_name, summarise};
 
@@ -24,7 +24,7 @@ const SAMPLE_BYTES: u128 = 2_000_000_000;
 pub struct Emu {
     model: &'static Model,
     info: DeviceInfo,
-    library: Library,
+    builds: Builds,
     /// Workgroups to run of a large launch; `None` decides by the work.
     sample: Option<u64>,
 }
@@ -50,41 +50,8 @@ impl Emu {
             llc_bytes: Some(model.last_level_bytes()),
             fp8: Fp8Flavor::of_arch(arch),
         };
-        Ok(Self { model, info, library, sample })
-    }
-
-    /// What launch rules know of the device.
-    fn kernel_device(&self) -> KernelDevice {
-        KernelDevice::of_arch(&self.info.arch, self.model.cus())
-    }
-
-    /// The build, variant and code object that run a case.
-    fn choose(&self, case: &dyn Workload) -> Result<Chosen, DeviceError> {
-        let symbols = CaseSymbols::new(case, self.info.fp8);
-        let dtype = |role: &str| symbols.dtype(role);
-        let asked = Case { family: case.family().name(), dtype: &dtype, symbols: &symbols };
-        let device = self.kernel_device();
-        let selection = select(self.library.builds(), &asked, &device);
-        let Some((index, build, variant)) = selection.chosen else {
-            return Err(DeviceError::NoBuild(no_build(case, &self.library, &selection.refused)));
-        };
-        let file = self.library.builds().nth(index).map(|(file, _)| file).unwrap_or_default();
-        let failed = |error: &dyn std::fmt::Display| DeviceError::Failed(error.to_string());
-        let plan = kbench_kernels::plan(file, build, variant, &symbols, &device).map_err(|error| failed(&error))?;
-        let code = self.library.code(file, build, &device.arch).map_err(|error| failed(&error))?;
-        let code = code.ok_or_else(|| {
-            DeviceError::NoBuild(format!(
-                "build `{}` has no code object for {}: `kbench build --arch {} -o DIR` makes one, `--kernels DIR` runs it",
-                build.name, device.arch, device.arch
-            ))
-        })?;
-        Ok(Chosen {
-            origin: self.library.origin.name(),
-            plan,
-            file: code.file.clone(),
-            sha256: code.sha256.clone(),
-            bytes: code.bytes.into_owned(),
-        })
+        let builds = Builds::new(library, arch, model.cus());
+        Ok(Self { model, info, builds, sample })
     }
 
     /// Workgroups to run of the case's launch, when not all.
@@ -93,22 +60,6 @@ impl Emu {
         let large = work.total_flops() > SAMPLE_FLOPS || work.total_bytes() > SAMPLE_BYTES;
         self.sample.or(large.then_some(64))
     }
-}
-
-/// Why no build runs a case: the nearest few refusals.
-fn no_build(
-    case: &dyn Workload,
-    library: &Library,
-    refused: &[(usize, &kbench_kernels::Build, kbench_kernels::Refusal)],
-) -> String {
-    let family = case.family();
-    if refused.is_empty() {
-        return format!("{}: there is no kernel of family {family}", library.name);
-    }
-    let reasons: Vec<String> =
-        refused.iter().take(3).map(|(_, build, refusal)| format!("{} {refusal}", build.name)).collect();
-    let more = if refused.len() > 3 { format!("; and {} more", refused.len() - 3) } else { String::new() };
-    format!("no kernel runs this case: {}{more} (`kbench kernels --shapes FILE` says all)", reasons.join("; "))
 }
 
 /// The matrix type whose peak bounds products of a dtype; `None` for those that matrix cores do not take. Types narrower than
@@ -134,7 +85,7 @@ impl Device for Emu {
     fn environment(&self) -> Vec<(String, String)> {
         vec![
             ("emulated".to_owned(), "true: no time is measured on this device".to_owned()),
-            ("kernels".to_owned(), self.library.name.clone()),
+            ("kernels".to_owned(), self.builds.library.name.clone()),
         ]
     }
 
@@ -168,13 +119,14 @@ impl Device for Emu {
         if needed > available.into() {
             return Err(DeviceError::OutOfMemory { needed_bytes: needed, available_bytes: available });
         }
-        let chosen = self.choose(case)?;
+        let chosen = self.builds.choose(case)?;
         let sample = self.sample_of(case);
-        if sample.is_some() && chosen.plan.launches.len() > 1 {
+        let counted = chosen.plan.launches.iter().filter(|launch| !launch.setup).count();
+        if sample.is_some() && counted > 1 {
             return Err(DeviceError::NoBuild(format!(
                 "too large to emulate whole ({} launches that need each other's results; a sample of workgroups would \
                  not give right ones): choose a smaller shape, or a GPU",
-                chosen.plan.launches.len()
+                counted
             )));
         }
         Ok(Box::new(EmuPrepared::new(self.model, case, chosen, cache, sample)))

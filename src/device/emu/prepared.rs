@@ -1,14 +1,15 @@
 //! A case on the emulated GPU: tensors to device memory, launches in order, outputs back and compared.
 
-use super::sample;
 use super::summary::{Emulated, Run, summarise};
+use crate::device::builds::Chosen;
+use crate::device::outputs;
 use crate::device::{Build, DeviceError, Means, Prepared};
 use crate::measure::Cache;
 use kbench_gfx_emu::launch::{Launch, LaunchError, Module, Options, launch};
 use kbench_gfx_emu::mem::{Memory, MemoryError};
 use kbench_gfx_emu::model::Model;
 use kbench_kernels::kernarg;
-use kbench_kernels::plan::{Fill, LaunchPlan, PlannedBuffer, PlannedLaunch};
+use kbench_kernels::plan::{Fill, PlannedBuffer, PlannedLaunch};
 use kbench_kernels::{ObjectInfo, validate};
 use kbench_workload::{Role, TensorSet, Verification, Workload};
 use std::collections::BTreeMap;
@@ -18,15 +19,6 @@ use std::time::Duration;
 const POISON: u8 = 0xff;
 /// A launch that takes longer is given up.
 const TIME_LIMIT: Duration = Duration::from_secs(240);
-
-/// The build that was chosen for a case.
-pub(super) struct Chosen {
-    pub(super) origin: &'static str,
-    pub(super) plan: LaunchPlan,
-    pub(super) file: String,
-    pub(super) sha256: String,
-    pub(super) bytes: Vec<u8>,
-}
 
 /// A case ready to be emulated.
 pub(super) struct EmuPrepared<'a> {
@@ -172,6 +164,11 @@ impl Prepared for EmuPrepared<'_> {
         let mut runs = Vec::new();
         for planned in &self.chosen.plan.launches {
             let request = request(planned, &info, &loaded.addresses)?;
+            if planned.setup {
+                let whole = Options { sample: None, ..self.options() };
+                launch(&mut loaded.memory, &loaded.module, &request, &whole).map_err(launch_error)?;
+                continue;
+            }
             let outcome = launch(&mut loaded.memory, &loaded.module, &request, &options).map_err(launch_error)?;
             let kernel = loaded.module.kernel(&request.kernel).cloned();
             runs.push(Run { request, outcome, kernel });
@@ -185,9 +182,9 @@ impl Prepared for EmuPrepared<'_> {
         self.emulated = Some(summarise(self.model, &runs));
         let sampled = runs.iter().any(|run| run.outcome.sample.is_some());
         Ok(if sampled {
-            sample::compare_written(self.case, &before, &after, seed)
+            outputs::compare_written(self.case, &before, &after, seed)
         } else {
-            sample::compare_all(self.case, before, &after)
+            outputs::compare_all(self.case, before, &after)
         })
     }
 

@@ -113,7 +113,7 @@ impl Engine {
             ..Env::new(options.arch, memory, &mut lds, &mut self.traffic)
         };
         let mut context = Context {
-            program: shared.program,
+            steps: shared.program.steps(),
             env,
             counts: &mut self.counts,
             barriers: options.barriers,

@@ -361,6 +361,15 @@ impl Memory {
         Ok(())
     }
 
+    /// Bytes of device memory in place. No kernel runs meanwhile.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    pub(crate) fn bytes(&self, address: u64, bytes: u64) -> Result<&[u8], MemoryError> {
+        let (region, offset) = self.host_range(address, bytes)?;
+        Ok(&region.map[offset..offset + bytes as usize])
+    }
+
     /// Copies host memory to the device.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Seeded data of known distributions, for simulations.
 #![allow(dead_code)] // each test file uses some of it
 
+pub(crate) mod clock;
+
 use proptest::test_runner::Config;
 use rand_pcg::{
     Pcg64,

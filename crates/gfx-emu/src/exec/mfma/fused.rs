@@ -164,6 +164,16 @@ fn clamp_infinities<const N: usize>(rows: &mut [[u32; N]; SIDE]) {
     }
 }
 
+/// How many products are added at once, and whether its even and odd ones are first added apart.
+#[inline]
+pub(super) fn group(shape: &Shape) -> (usize, bool) {
+    match shape.a.bits() {
+        8 => (16, true),
+        32 => (4, false),
+        _ => (8.min(shape.k), false),
+    }
+}
+
 #[inline(always)]
 fn multiply<const N: usize>(
     shape: &Shape,
@@ -175,11 +185,7 @@ fn multiply<const N: usize>(
     special: bool,
 ) {
     let bits = a_layout.mantissa + b_layout.mantissa;
-    let (group, split) = match shape.a.bits() {
-        8 => (16, true),
-        32 => (4, false),
-        _ => (8.min(shape.k), false),
-    };
+    let (group, split) = group(shape);
     for (row, words) in c.iter_mut().enumerate().take(shape.m) {
         for (a, b) in a.chunks(group).zip(b.chunks(group)) {
             let done = !special && {
