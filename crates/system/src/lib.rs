@@ -12,6 +12,7 @@ mod card;
 mod compilers;
 mod environment;
 mod kfd;
+mod libraries;
 mod metrics;
 mod pci;
 mod process;
@@ -25,6 +26,7 @@ pub use card::{Card, DpmClocks, PcieLink};
 pub use compilers::{CompilerFile, compilers};
 pub use environment::{Attachment, AttachmentKind, Environment, RECORDED_VARIABLES, Variable};
 pub use kfd::{Cache, MemoryBank, Node, Topology, arch_of_target_version};
+pub use libraries::{InstalledLibrary, installed_libraries};
 pub use metrics::{GpuMetrics, MetricsError};
 pub use pci::{PciAddress, PciAddressError};
 pub use process::{Container, Duplicate, MappedLibrary, Software, mapped_libraries};
@@ -48,6 +50,8 @@ pub struct System {
     pub permissions: Permissions,
     /// Signs of a container; empty outside one.
     pub container: Container,
+    /// GPU libraries that are installed, and those that are not.
+    pub installed: Vec<InstalledLibrary>,
     /// GPU libraries in this process.
     pub libraries: Vec<MappedLibrary>,
     /// Libraries of which this process has more than one file.
@@ -69,6 +73,7 @@ impl System {
             cards: Card::all(root),
             permissions: Permissions::read(root),
             container: Container::read(root, variables),
+            installed: installed_libraries(root, variables),
             duplicates: Duplicate::among(&libraries),
             libraries,
             environment,

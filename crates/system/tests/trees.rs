@@ -8,7 +8,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use common::Tree;
-use kbench_system::{Access, Card, Container, DpmClocks, Environment, Permissions, System, Topology, compilers};
+use kbench_system::{
+    Access, Card, Container, DpmClocks, Environment, Permissions, System, Topology, compilers, installed_libraries,
+};
 use proptest::prelude::*;
 
 #[test]
@@ -181,6 +183,32 @@ fn compilers_are_found_in_the_order_in_which_builds_take_them() {
         ("$PATH", "/bin/clang-19"),
     ];
     assert_eq!(found, expected.map(|(by, path)| (by.to_owned(), path.to_owned())));
+}
+
+#[test]
+fn installed_libraries_are_files_and_not_links_to_them() {
+    let tree = Tree::empty();
+    let lib = "opt/rocm-7.2.4/lib";
+    for file in ["libamdhip64.so.7.2.70204", "libamdhip64.so.7.bak", "libhiprtc-builtins.so.7"] {
+        tree.put(&format!("{lib}/{file}"), "");
+    }
+    std::os::unix::fs::symlink("libamdhip64.so.7.2.70204", tree.path().join(lib).join("libamdhip64.so.7")).unwrap();
+    std::os::unix::fs::symlink("rocm-7.2.4", tree.path().join("opt/rocm")).unwrap();
+    tree.put("venv/lib/libamdhip64.so", "");
+    let variables = |name: &str| match name {
+        "ROCM_PATH" => Some(OsString::from("/opt/rocm")),
+        "LD_LIBRARY_PATH" => Some(OsString::from("/venv/lib::relative")),
+        _ => None,
+    };
+    // A temporary directory may itself be reached through links; the tree's own name is what files are compared with.
+    let root = kbench_system::Root::at(fs::canonicalize(tree.path()).unwrap());
+    let libraries = installed_libraries(&root, &variables);
+    let paths = |library: &str| {
+        let found = libraries.iter().find(|known| known.library == library).unwrap();
+        found.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(paths("libamdhip64.so"), ["/opt/rocm-7.2.4/lib/libamdhip64.so.7.2.70204", "/venv/lib/libamdhip64.so"]);
+    assert_eq!(paths("libhiprtc.so"), [""; 0]);
 }
 
 /// Every file that is read anywhere, to be filled with junk.
