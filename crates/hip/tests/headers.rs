@@ -10,15 +10,16 @@ use std::sync::OnceLock;
 use kbench_hip::sys;
 
 /// Not in the headers of every version from 5.2 to 7.2, so their absence is no difference.
-const NOT_IN_ALL: [&str; 7] = [
+const NOT_IN_ALL: [&str; 8] = [
     "hipEventDisableSystemFence",
     "hipDeviceAttributeWallClockRate",
     "hipDeviceAttributeNumberOfXccs",
     "hipDeviceAttributeMaxAvailableVgprsPerThread",
     "hipDeviceAttributePciChipId",
-    // HIP 6 and 7 declare these two and make `hipGetDeviceProperties` a macro for the second.
+    // HIP 5 declares the last of these only; from HIP 6 on that is a macro for the second.
     "hipGetDevicePropertiesR0000",
     "hipGetDevicePropertiesR0600",
+    "hipGetDeviceProperties",
 ];
 
 /// What libclang says of the installed headers, as Rust without blanks; nothing when there are none.
@@ -60,9 +61,9 @@ fn without_blanks(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// A type in one spelling: bindgen's paths, and names of HIP that stand for one struct, are taken away.
+/// A type in one spelling: without bindgen's paths, names of HIP that stand for one struct, and `const` (versions differ in it, and a call does not).
 fn plain(ty: &str) -> String {
-    let ty = without_blanks(ty).replace("::core::ffi::", "");
+    let ty = without_blanks(ty).replace("::core::ffi::", "").replace("*const", "*mut");
     ty.replace("hipDeviceProp_tR0600", "hipDeviceProp_t").replace("hipDeviceProp_tR0000", "hipDeviceProp_t")
 }
 

@@ -177,7 +177,7 @@ impl Api {
     }
 
     pub(crate) unsafe fn copy_to_device(&self, to: *mut c_void, from: &[u8]) -> Result<(), HipError> {
-        call!(self, hipMemcpyHtoD(to, from.as_ptr().cast_mut().cast(), from.len()))
+        call!(self, hipMemcpyHtoD(to, from.as_ptr().cast(), from.len()))
     }
 
     pub(crate) unsafe fn copy_to_host(&self, to: &mut [u8], from: *mut c_void) -> Result<(), HipError> {

@@ -162,7 +162,7 @@ functions! {
         /// Frees device memory.
         hipFree(pointer: *mut c_void) -> hipError_t, "freeing device memory";
         /// Copies to device memory.
-        hipMemcpyHtoD(to: hipDeviceptr_t, from: *mut c_void, bytes: usize) -> hipError_t, "copying to a device";
+        hipMemcpyHtoD(to: hipDeviceptr_t, from: *const c_void, bytes: usize) -> hipError_t, "copying to a device";
         /// Copies from device memory.
         hipMemcpyDtoH(to: *mut c_void, from: hipDeviceptr_t, bytes: usize) -> hipError_t, "copying from a device";
         /// Copies within device memory, in a stream.
