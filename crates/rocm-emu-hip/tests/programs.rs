@@ -67,7 +67,7 @@ impl Bench {
         cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-pedantic", "-D_GNU_SOURCE"]);
         cc.arg("-o").arg(&output).arg(sources.join(format!("{program}.c")));
         if by_dlopen {
-            cc.args(["-DBY_DLOPEN", "-ldl"]);
+            cc.args(["-DBY_DLOPEN", "-rdynamic", "-ldl"]);
         } else {
             cc.arg(self.path("libamdhip64.so.7")).arg(format!("-Wl,-rpath,{}", self.0.path().display()));
         }
@@ -196,4 +196,13 @@ fn clock_scripts_shape_what_events_tell() {
     assert!(ramp[0] > ramp[20] && ramp[59] == plain, "{ramp:?}");
     let refused = bench.command(&program, &[("ROCM_EMU_CLOCK", "wobble=1%")]).output().unwrap();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("`wobble=1%` is no clock item"));
+}
+
+/// The shared library finds a profiler in the global scope, and tells it through C structures.
+#[test]
+fn a_profiler_in_the_process_is_found() {
+    let Some(bench) = Bench::new() else { return };
+    let text = bench.text(&bench.compile("profiled", true), &[], &[]);
+    let want = "tool: loaded: none, 2 kernels\ntool: loaded: ELF, 2 kernels\nincrement grid 256 waves -1 ok\nincrement grid 512 waves 8 ok\n";
+    assert_eq!(text, want);
 }
