@@ -141,7 +141,7 @@ impl LaunchReport {
         let mut histogram = mix.histogram(model.arch());
         histogram.truncate(TOP);
         let shape = LaunchShape { block: launch.work_items() as u32, dynamic_lds_bytes: launch.dynamic_lds };
-        let target = Target::parse(&format!("amdgcn-amd-amdhsa--{}", model.arch().name()));
+        let target = Target::parse(model.arch().name());
         let occupancy = target.and_then(|target| kernel.occupancy(&target, shape).ok());
         let mut findings = findings(outcome);
         let lines = by_line(module.object(), outcome).unwrap_or_else(|error| {
