@@ -161,7 +161,11 @@ fn gpu(version: Version, index: usize, model: &Model, memory_bytes: u64, is_supp
         grid_max_size: u32::MAX,
         local_mem_size: memory_bytes,
         gpu_id: info.unique_id & 0xffff,
-        workgroup_max_dim: Dim3 { x: crate::device::MAX_BLOCK, y: crate::device::MAX_BLOCK, z: crate::device::MAX_BLOCK },
+        workgroup_max_dim: Dim3 {
+            x: crate::device::MAX_BLOCK,
+            y: crate::device::MAX_BLOCK,
+            z: crate::device::MAX_BLOCK,
+        },
         grid_max_dim: Dim3 { x: u32::MAX, y: u32::MAX, z: u32::MAX },
         mem_banks: Box::leak(Box::new(bank)),
         caches: Box::leak(caches).as_ptr(),

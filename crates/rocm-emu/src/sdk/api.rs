@@ -92,7 +92,13 @@ pub unsafe extern "C" fn rocprofiler_force_configure(configure: Option<Configure
 
 /// What runtimes hand their tables over with. The emulated one uses [`crate::hooks`] instead and only looks whether there is such
 /// a function.
-pub unsafe extern "C" fn rocprofiler_set_api_table(_: *const c_char, _: u64, _: u64, _: *mut *mut c_void, _: u64) -> c_int {
+pub unsafe extern "C" fn rocprofiler_set_api_table(
+    _: *const c_char,
+    _: u64,
+    _: u64,
+    _: *mut *mut c_void,
+    _: u64,
+) -> c_int {
     0
 }
 
@@ -303,7 +309,9 @@ pub unsafe extern "C" fn rocprofiler_query_available_agents(
         }
         let pointers: Vec<*const c_void> = sdk.agents().iter().map(super::agents::AgentEntry::pointer).collect();
         // SAFETY: the caller's callback and data; agents live as long as the process.
-        callback.map_or(Status::INVALID_ARGUMENT, |callback| unsafe { callback(version, pointers.as_ptr(), pointers.len(), data) })
+        callback.map_or(Status::INVALID_ARGUMENT, |callback| unsafe {
+            callback(version, pointers.as_ptr(), pointers.len(), data)
+        })
     })
 }
 
@@ -321,11 +329,16 @@ pub unsafe extern "C" fn rocprofiler_iterate_agent_supported_counters(
         let id = |counter: &super::catalog::Counter| sdk.encoding.counter(counter.id, place as u32);
         let mut ids: Vec<CounterId> = entry.counters.iter().map(id).collect();
         // SAFETY: the caller's callback and data, and as many counters as said.
-        callback.map_or(Status::INVALID_ARGUMENT, |callback| unsafe { callback(agent, ids.as_mut_ptr(), ids.len(), data) })
+        callback
+            .map_or(Status::INVALID_ARGUMENT, |callback| unsafe { callback(agent, ids.as_mut_ptr(), ids.len(), data) })
     })
 }
 
-pub unsafe extern "C" fn rocprofiler_query_counter_info(counter: CounterId, version: c_int, info: *mut c_void) -> Status {
+pub unsafe extern "C" fn rocprofiler_query_counter_info(
+    counter: CounterId,
+    version: c_int,
+    info: *mut c_void,
+) -> Status {
     call("rocprofiler_query_counter_info", || {
         if info.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -348,7 +361,11 @@ pub unsafe extern "C" fn rocprofiler_query_record_counter_id(id: u64, counter: *
     })
 }
 
-pub unsafe extern "C" fn rocprofiler_query_record_dimension_position(id: u64, dimension: u64, position: *mut usize) -> Status {
+pub unsafe extern "C" fn rocprofiler_query_record_dimension_position(
+    id: u64,
+    dimension: u64,
+    position: *mut usize,
+) -> Status {
     call("rocprofiler_query_record_dimension_position", || {
         let sdk = sdk();
         if dimension > dimension::INSTANCE {
@@ -374,7 +391,11 @@ pub unsafe extern "C" fn rocprofiler_iterate_counter_dimensions(
     })
 }
 
-pub unsafe extern "C" fn rocprofiler_query_counter_instance_count(agent: AgentId, counter: CounterId, count: *mut usize) -> Status {
+pub unsafe extern "C" fn rocprofiler_query_counter_instance_count(
+    agent: AgentId,
+    counter: CounterId,
+    count: *mut usize,
+) -> Status {
     call("rocprofiler_query_counter_instance_count", || {
         let sdk = sdk();
         let Some((place, _)) = sdk.agent(agent) else { return Status::AGENT_NOT_FOUND };
@@ -489,7 +510,11 @@ pub unsafe extern "C" fn rocprofiler_sample_device_counting_service(
     })
 }
 
-pub unsafe extern "C" fn rocprofiler_push_external_correlation_id(context: ContextId, thread: u64, id: UserData) -> Status {
+pub unsafe extern "C" fn rocprofiler_push_external_correlation_id(
+    context: ContextId,
+    thread: u64,
+    id: UserData,
+) -> Status {
     call("rocprofiler_push_external_correlation_id", || {
         let mut inner = sdk().lock();
         if inner.context(context.handle).is_none() {
@@ -500,7 +525,11 @@ pub unsafe extern "C" fn rocprofiler_push_external_correlation_id(context: Conte
     })
 }
 
-pub unsafe extern "C" fn rocprofiler_pop_external_correlation_id(context: ContextId, thread: u64, id: *mut UserData) -> Status {
+pub unsafe extern "C" fn rocprofiler_pop_external_correlation_id(
+    context: ContextId,
+    thread: u64,
+    id: *mut UserData,
+) -> Status {
     call("rocprofiler_pop_external_correlation_id", || {
         let mut inner = sdk().lock();
         if inner.context(context.handle).is_none() {

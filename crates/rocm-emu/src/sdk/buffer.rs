@@ -174,7 +174,11 @@ impl Buffer {
             if half.storage.is_empty() || words > self.words {
                 let size = half.storage.len() * 8;
                 drop(fill);
-                eprintln!("rocprofiler-sdk: buffer {} too small (size={size}) for a record of {} bytes", self.id, record.len());
+                eprintln!(
+                    "rocprofiler-sdk: buffer {} too small (size={size}) for a record of {} bytes",
+                    self.id,
+                    record.len()
+                );
                 return;
             }
             if half.used + words <= self.words {
@@ -237,8 +241,11 @@ impl Buffer {
         let storage: *mut u64 = half.storage.as_mut_ptr();
         // The word lies in the storage: `put` counted it.
         let payload = |word: usize| storage.wrapping_add(word).cast::<c_void>();
-        let mut headers: Vec<RecordHeader> =
-            half.records.iter().map(|(category, kind, word)| RecordHeader { category: *category, kind: *kind, payload: payload(*word) }).collect();
+        let mut headers: Vec<RecordHeader> = half
+            .records
+            .iter()
+            .map(|(category, kind, word)| RecordHeader { category: *category, kind: *kind, payload: payload(*word) })
+            .collect();
         let mut pointers: Vec<*mut RecordHeader> = headers.iter_mut().map(|header| header as *mut _).collect();
         if let (Some(callback), false) = (self.callback, pointers.is_empty()) {
             let (context, buffer) = (ContextId { handle: self.context }, BufferId { handle: self.id });
@@ -265,7 +272,14 @@ mod tests {
     #[derive(Default)]
     struct Seen(Mutex<(Vec<u64>, u64)>);
 
-    unsafe extern "C" fn take(_: ContextId, _: BufferId, headers: *mut *mut RecordHeader, len: usize, data: *mut c_void, drop: u64) {
+    unsafe extern "C" fn take(
+        _: ContextId,
+        _: BufferId,
+        headers: *mut *mut RecordHeader,
+        len: usize,
+        data: *mut c_void,
+        drop: u64,
+    ) {
         // SAFETY: the test's own data, and headers as the buffer makes them.
         unsafe {
             let seen = &*data.cast::<Seen>();
@@ -279,7 +293,14 @@ mod tests {
         }
     }
 
-    unsafe extern "C" fn slow(a: ContextId, b: BufferId, headers: *mut *mut RecordHeader, len: usize, data: *mut c_void, drop: u64) {
+    unsafe extern "C" fn slow(
+        a: ContextId,
+        b: BufferId,
+        headers: *mut *mut RecordHeader,
+        len: usize,
+        data: *mut c_void,
+        drop: u64,
+    ) {
         std::thread::sleep(Duration::from_millis(10));
         // SAFETY: as given.
         unsafe { take(a, b, headers, len, data, drop) }
@@ -304,6 +325,12 @@ mod tests {
         for number in records {
             buffer.emplace(1, 11, &record(number));
         }
+    }
+
+    /// Records seen and the last drop count.
+    fn counts(seen: &Seen) -> (usize, u64) {
+        let seen = seen.0.lock().unwrap();
+        (seen.0.len(), seen.1)
     }
 
     /// 4096 bytes hold 22 records of 184, and so does a request for 100 bytes; lossless loses none of 300.
@@ -341,7 +368,7 @@ mod tests {
         let (first, seen) = buffer(4096, 3072, buffer_policy::DISCARD, take);
         fill(&first, 0..200);
         first.flush_after();
-        assert_eq!((seen.0.lock().unwrap().0.len(), seen.0.lock().unwrap().1), (17, 0));
+        assert_eq!(counts(seen), (17, 0));
         // That flush changed halves back: exactly one filling more.
         fill(&first, 200..400);
         first.flush_after();
@@ -355,10 +382,10 @@ mod tests {
         let (third, seen) = buffer(4096, 1 << 20, buffer_policy::DISCARD, take);
         fill(&third, 0..200);
         third.flush_after();
-        assert_eq!((seen.0.lock().unwrap().0.len(), seen.0.lock().unwrap().1), (22, 178));
+        assert_eq!(counts(seen), (22, 178));
         fill(&third, 200..300);
         third.flush_after();
-        assert_eq!((seen.0.lock().unwrap().0.len(), seen.0.lock().unwrap().1), (22, 178));
+        assert_eq!(counts(seen), (22, 178));
     }
 
     /// While a callback of 10 ms runs no producer goes on, and a second flush finds the buffer busy.

@@ -359,7 +359,8 @@ fn extents(block: Block, model: &Model) -> Vec<Extent> {
             vec![extent(dimension::INSTANCE, model.machine.rates.l2_channels_per_xcd.value as u32)]
         }
         Block::Ta | Block::Tcp => {
-            let of_engine = if model.arch() == Arch::Gfx942 { 11 } else { model.cus_per_xcd.value.div_ceil(engines.max(1)) };
+            let of_engine =
+                if model.arch() == Arch::Gfx942 { 11 } else { model.cus_per_xcd.value.div_ceil(engines.max(1)) };
             vec![extent(dimension::INSTANCE, of_engine), extent(dimension::SHADER_ENGINE, engines)]
         }
     };
@@ -385,7 +386,9 @@ mod tests {
     #[test]
     fn instances_as_the_real_sdk_gave_them() {
         let mi300x = of("mi300x");
-        for (name, expected) in [("SQ_WAVES", 32), ("GRBM_GUI_ACTIVE", 8), ("TCC_HIT", 128), ("TCP_TCC_READ_REQ", 352), ("FETCH_SIZE", 1)] {
+        for (name, expected) in
+            [("SQ_WAVES", 32), ("GRBM_GUI_ACTIVE", 8), ("TCC_HIT", 128), ("TCP_TCC_READ_REQ", 352), ("FETCH_SIZE", 1)]
+        {
             assert_eq!(instances(&mi300x, name), expected, "{name}");
         }
         let mi210 = of("mi210");

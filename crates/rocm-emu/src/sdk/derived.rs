@@ -137,7 +137,9 @@ pub const DERIVED: &[Derived] = &[
         archs: ALL,
         expression: "100*reduce(SQ_VALU_MFMA_BUSY_CYCLES,sum)/(reduce(GRBM_GUI_ACTIVE,max)*SIMD_NUM)",
         needs: &["SQ_VALU_MFMA_BUSY_CYCLES", "GRBM_GUI_ACTIVE"],
-        value: |of| ratio(100.0 * of.get("SQ_VALU_MFMA_BUSY_CYCLES")?, of.get("GRBM_GUI_ACTIVE")? * of.get("SIMD_NUM")?),
+        value: |of| {
+            ratio(100.0 * of.get("SQ_VALU_MFMA_BUSY_CYCLES")?, of.get("GRBM_GUI_ACTIVE")? * of.get("SIMD_NUM")?)
+        },
     },
     Derived {
         name: "VALUBusy",

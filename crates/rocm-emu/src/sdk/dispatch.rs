@@ -149,7 +149,8 @@ impl Sdk {
             for service in &services.counting {
                 wanted.counted.extend(self.choose(&context, service, &info, dispatch, external));
             }
-            counts_device |= services.devices.iter().any(|device| device.agent == dispatch.agent && device.lock().config.is_some());
+            counts_device |=
+                services.devices.iter().any(|device| device.agent == dispatch.agent && device.lock().config.is_some());
         }
         let counts = counts_device || !wanted.counted.is_empty();
         running(|running| running.insert(dispatch.dispatch_id, wanted));
@@ -179,7 +180,10 @@ impl Sdk {
             return None;
         }
         let Some(found) = self.lock().configs.get(&config.handle).cloned() else {
-            eprintln!("rocprofiler-sdk: Callback threw an exception: no counter config {} (context {})", config.handle, context.id);
+            eprintln!(
+                "rocprofiler-sdk: Callback threw an exception: no counter config {} (context {})",
+                config.handle, context.id
+            );
             std::process::abort();
         };
         if self.agents().get(found.agent).is_none_or(|agent| agent.handle != dispatch.agent) {

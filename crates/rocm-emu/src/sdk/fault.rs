@@ -199,14 +199,32 @@ mod tests {
         };
         assert_eq!(faults, expected);
         assert_eq!("".parse(), Ok(Faults::default()));
-        assert_eq!("unsupported-agent reorder".parse(), Ok(Faults { unsupported_agent: Some(0), reorder: 8, ..Faults::default() }));
+        assert_eq!(
+            "unsupported-agent reorder".parse(),
+            Ok(Faults { unsupported_agent: Some(0), reorder: 8, ..Faults::default() })
+        );
     }
 
     #[test]
     fn other_items_are_refused_by_name() {
         for item in [
-            "melt", "late", "late=0", "late=x", "late=-1", "split=1", "grow=5000", "reorder=1", "hang", "hang@", "hang@a-b", "hang@f=1",
-            "status@f", "status@f=x", "melt@f", "inflate=1", "late=99999999999999999999",
+            "melt",
+            "late",
+            "late=0",
+            "late=x",
+            "late=-1",
+            "split=1",
+            "grow=5000",
+            "reorder=1",
+            "hang",
+            "hang@",
+            "hang@a-b",
+            "hang@f=1",
+            "status@f",
+            "status@f=x",
+            "melt@f",
+            "inflate=1",
+            "late=99999999999999999999",
         ] {
             let error = item.parse::<Faults>().unwrap_err();
             assert_eq!(error.item, item);

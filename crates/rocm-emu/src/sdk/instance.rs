@@ -75,9 +75,7 @@ impl Encoding {
     pub fn instance_counter(self, id: u64) -> (u16, Option<u32>) {
         let (number, agent) = match self {
             Encoding::Plain => (id >> POSITION_BITS, 0),
-            Encoding::WithAgent => {
-                (id >> POSITION_BITS, (id >> ((dimension::AGENT - 1) * FIELD_BITS)) & AGENT_MASK)
-            }
+            Encoding::WithAgent => (id >> POSITION_BITS, (id >> ((dimension::AGENT - 1) * FIELD_BITS)) & AGENT_MASK),
             Encoding::Variable => (id & 0xffff, (id >> 16) & AGENT_MASK),
         };
         ((number & 0xffff) as u16, agent.checked_sub(1).map(|agent| agent as u32))
@@ -139,14 +137,16 @@ mod tests {
                     assert!(seen.insert(id), "{version} {} {index}", counter.name);
                     let (number, agent) = encoding.instance_counter(id);
                     assert_eq!((number, agent.unwrap_or(2)), (counter.id, 2));
-                    let read: Vec<u64> = counter.extents.iter().map(|extent| encoding.position(id, Some(counter), extent.id)).collect();
+                    let read: Vec<u64> =
+                        counter.extents.iter().map(|extent| encoding.position(id, Some(counter), extent.id)).collect();
                     let expected: Vec<u64> = positions(counter, index).map(|(_, position)| position).collect();
                     assert_eq!(read, expected);
                     if encoding != Encoding::Variable {
                         // What a tool that decodes by itself reads.
                         assert_eq!(FixedInstanceId(id).counter(), counter.id);
                         assert!(counter.extents.iter().all(|extent| {
-                            FixedInstanceId(id).position(extent.id) == Some(encoding.position(id, Some(counter), extent.id))
+                            FixedInstanceId(id).position(extent.id)
+                                == Some(encoding.position(id, Some(counter), extent.id))
                         }));
                     }
                 }

@@ -58,10 +58,17 @@ impl Sdk {
         let runtime = CString::new(self.version.to_string()).unwrap_or_default();
         let (version, priority) = (self.version.packed().unwrap_or(0), others as u32);
         // SAFETY: the tool's own function, with what the interface says. The result may be NULL.
-        let result = unsafe { configure.and_then(|function| function(version, runtime.as_ptr(), priority, &mut client).as_ref().copied()) };
+        let result = unsafe {
+            configure.and_then(|function| function(version, runtime.as_ptr(), priority, &mut client).as_ref().copied())
+        };
         let Some(result) = result else {
             // The tool does not want to; it counts as configured all the same.
-            self.lock().clients.push(Client { handle, finalize: None, data: Data(std::ptr::null_mut()), has_ended: true });
+            self.lock().clients.push(Client {
+                handle,
+                finalize: None,
+                data: Data(std::ptr::null_mut()),
+                has_ended: true,
+            });
             return;
         };
         let data = Data(result.tool_data);

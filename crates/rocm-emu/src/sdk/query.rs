@@ -62,7 +62,8 @@ struct CounterInfoV1 {
     spm_support: u64,
 }
 
-const _: () = assert!(size_of::<CounterInfoV1>() == 96 && size_of::<InstanceInfo>() == 40 && size_of::<PositionInfo>() == 24);
+const _: () =
+    assert!(size_of::<CounterInfoV1>() == 96 && size_of::<InstanceInfo>() == 40 && size_of::<PositionInfo>() == 24);
 
 /// Name of a dimension.
 fn dimension_name(id: u64) -> &'static CStr {
@@ -83,7 +84,7 @@ fn dimension_info(extent: &Extent) -> DimensionInfo {
 }
 
 /// Leaks a list and a list of pointers to its entries.
-fn pointers<T>(list: Vec<T>) -> (usize, *const *const T) {
+fn pointers<T: 'static>(list: Vec<T>) -> (usize, *const *const T) {
     let list: &'static [T] = Vec::leak(list);
     let pointers: &'static [*const T] = Vec::leak(list.iter().map(std::ptr::from_ref).collect());
     (list.len(), pointers.as_ptr())
@@ -154,7 +155,16 @@ impl Sdk {
         if version == COUNTER_INFO_V0 {
             let flags = constant | derived;
             // SAFETY: room for this struct.
-            unsafe { info.cast::<CounterInfoV0>().write_unaligned(CounterInfoV0 { id, name, description, block, expression, flags }) };
+            unsafe {
+                info.cast::<CounterInfoV0>().write_unaligned(CounterInfoV0 {
+                    id,
+                    name,
+                    description,
+                    block,
+                    expression,
+                    flags,
+                })
+            };
             return Status::SUCCESS;
         }
         let size = if self.version >= Version::new(1, 3, 2) { 96 } else { 88 };
@@ -185,7 +195,12 @@ impl Sdk {
     }
 
     /// Makes a configuration of counters, after those of `base`.
-    pub(crate) fn create_config(&self, agent: AgentId, wanted: &[CounterId], base: u64) -> Result<CounterConfigId, Status> {
+    pub(crate) fn create_config(
+        &self,
+        agent: AgentId,
+        wanted: &[CounterId],
+        base: u64,
+    ) -> Result<CounterConfigId, Status> {
         let (place, entry) = self.agent(agent).ok_or(Status::AGENT_NOT_FOUND)?;
         let mut counters: Vec<usize> = Vec::new();
         if base != 0 {

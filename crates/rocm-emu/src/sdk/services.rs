@@ -127,7 +127,9 @@ impl Sdk {
             return Status::PERMISSION_DENIED;
         }
         if counts && self.faults.device_lock {
-            eprintln!("rocprofiler-sdk: device could not be locked for profiling due to lack of permissions (capability SYS_PERFMON)");
+            eprintln!(
+                "rocprofiler-sdk: device could not be locked for profiling due to lack of permissions (capability SYS_PERFMON)"
+            );
         }
         for device in &services.devices {
             if self.clock.get().is_none() {
@@ -137,7 +139,14 @@ impl Sdk {
             if let Some(callback) = device.callback {
                 let was = STARTING.replace(Some(id));
                 // SAFETY: the tool's callback and data; the function given may be called during it.
-                unsafe { callback(ContextId { handle: id }, AgentId { handle: device.agent }, Some(set_config), device.data.0) };
+                unsafe {
+                    callback(
+                        ContextId { handle: id },
+                        AgentId { handle: device.agent },
+                        Some(set_config),
+                        device.data.0,
+                    )
+                };
                 STARTING.set(was);
             }
         }
@@ -163,7 +172,13 @@ impl Sdk {
     }
 
     /// Reads what a context's device counted.
-    pub(crate) fn sample(&self, id: u64, user: UserData, is_async: bool, out: Option<&mut [CounterRecord]>) -> Result<usize, Status> {
+    pub(crate) fn sample(
+        &self,
+        id: u64,
+        user: UserData,
+        is_async: bool,
+        out: Option<&mut [CounterRecord]>,
+    ) -> Result<usize, Status> {
         let context = self.lock().context(id).ok_or(Status::CONTEXT_INVALID)?;
         let services = context.services();
         if services.devices.is_empty() {

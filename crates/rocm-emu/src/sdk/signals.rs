@@ -35,8 +35,13 @@ pub(crate) struct Signals {
 impl Signals {
     /// With so many completions that stay behind at a first flush, and so many at a time in reverse order (0: none).
     pub(crate) fn new(late: usize, reorder: usize) -> Self {
-        let queue =
-            Queue { waiting: VecDeque::new(), is_busy: false, flushes: 0, last_arrival: Instant::now(), is_draining: false };
+        let queue = Queue {
+            waiting: VecDeque::new(),
+            is_busy: false,
+            flushes: 0,
+            last_arrival: Instant::now(),
+            is_draining: false,
+        };
         Signals { queue: Mutex::new(queue), changed: Condvar::new(), thread: OnceLock::new(), late, reorder }
     }
 

@@ -111,7 +111,10 @@ type SetApiTable = unsafe extern "C" fn(*const c_char, u64, u64, *mut *mut c_voi
 
 /// Names that changed with 1.0: before, since.
 const RENAMED: [(&str, &str); 2] = [
-    ("rocprofiler_configure_buffered_dispatch_counting_service", "rocprofiler_configure_buffer_dispatch_counting_service"),
+    (
+        "rocprofiler_configure_buffered_dispatch_counting_service",
+        "rocprofiler_configure_buffer_dispatch_counting_service",
+    ),
     ("rocprofiler_create_profile_config", "rocprofiler_create_counter_config"),
 ];
 
