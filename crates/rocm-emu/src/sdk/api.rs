@@ -46,6 +46,7 @@ unsafe fn list<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
     if pointer.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(pointer, count) } }
 }
 
+/// The version; any output may be NULL.
 pub unsafe extern "C" fn rocprofiler_get_version(major: *mut u32, minor: *mut u32, patch: *mut u32) -> Status {
     call("rocprofiler_get_version", || {
         let version = sdk().version;
@@ -58,6 +59,7 @@ pub unsafe extern "C" fn rocprofiler_get_version(major: *mut u32, minor: *mut u3
     })
 }
 
+/// The version as a struct.
 pub unsafe extern "C" fn rocprofiler_get_version_triplet(version: *mut VersionTriplet) -> Status {
     call("rocprofiler_get_version_triplet", || {
         let own = sdk().version;
@@ -66,26 +68,31 @@ pub unsafe extern "C" fn rocprofiler_get_version_triplet(version: *mut VersionTr
     })
 }
 
+/// Now, ns of the virtual clock.
 pub unsafe extern "C" fn rocprofiler_get_timestamp(ns: *mut u64) -> Status {
     // SAFETY: NULL or valid.
     call("rocprofiler_get_timestamp", || unsafe { put(ns, sdk().now_ns()) })
 }
 
+/// `gettid` of the caller.
 pub unsafe extern "C" fn rocprofiler_get_thread_id(id: *mut u64) -> Status {
     // SAFETY: NULL or valid.
     call("rocprofiler_get_thread_id", || unsafe { put(id, super::thread_id()) })
 }
 
+/// 0 no, 1 yes, -1 while a tool initialises.
 pub unsafe extern "C" fn rocprofiler_is_initialized(answer: *mut c_int) -> Status {
     // SAFETY: NULL or valid.
     call("rocprofiler_is_initialized", || unsafe { put(answer, sdk().initialized.load(Ordering::Acquire)) })
 }
 
+/// 0 no, 1 yes, -1 while tools finalise.
 pub unsafe extern "C" fn rocprofiler_is_finalized(answer: *mut c_int) -> Status {
     // SAFETY: NULL or valid.
     call("rocprofiler_is_finalized", || unsafe { put(answer, sdk().finalized.load(Ordering::Acquire)) })
 }
 
+/// Configures a tool and has it initialise before it returns.
 pub unsafe extern "C" fn rocprofiler_force_configure(configure: Option<ConfigureFn>) -> Status {
     call("rocprofiler_force_configure", || sdk().force_configure(configure))
 }
@@ -116,6 +123,7 @@ fn create(name: &str, entry: u64, make: impl FnOnce(&mut Inner) -> Status) -> St
     })
 }
 
+/// Makes a context, in `initialize`.
 pub unsafe extern "C" fn rocprofiler_create_context(context: *mut ContextId) -> Status {
     // SAFETY: NULL or valid.
     let entry = unsafe { on_entry(context.cast()) };
@@ -127,14 +135,17 @@ pub unsafe extern "C" fn rocprofiler_create_context(context: *mut ContextId) -> 
     })
 }
 
+/// Starts a context.
 pub unsafe extern "C" fn rocprofiler_start_context(context: ContextId) -> Status {
     call("rocprofiler_start_context", || sdk().start(context.handle))
 }
 
+/// Stops a context; one that is not active is not found.
 pub unsafe extern "C" fn rocprofiler_stop_context(context: ContextId) -> Status {
     call("rocprofiler_stop_context", || sdk().stop(context.handle))
 }
 
+/// Whether there is such a context.
 pub unsafe extern "C" fn rocprofiler_context_is_valid(context: ContextId, answer: *mut c_int) -> Status {
     call("rocprofiler_context_is_valid", || {
         let is_there = sdk().lock().context(context.handle).is_some();
@@ -144,6 +155,7 @@ pub unsafe extern "C" fn rocprofiler_context_is_valid(context: ContextId, answer
     })
 }
 
+/// Whether it is started.
 pub unsafe extern "C" fn rocprofiler_context_is_active(context: ContextId, answer: *mut c_int) -> Status {
     call("rocprofiler_context_is_active", || {
         let found = sdk().lock().context(context.handle);
@@ -180,6 +192,7 @@ pub unsafe extern "C" fn rocprofiler_create_buffer(
     })
 }
 
+/// Hands over what a buffer holds, after the completions that the runtime has told of.
 pub unsafe extern "C" fn rocprofiler_flush_buffer(buffer: BufferId) -> Status {
     call("rocprofiler_flush_buffer", || {
         let sdk = sdk();
@@ -195,6 +208,7 @@ pub unsafe extern "C" fn rocprofiler_flush_buffer(buffer: BufferId) -> Status {
     })
 }
 
+/// Forgets a buffer.
 pub unsafe extern "C" fn rocprofiler_destroy_buffer(buffer: BufferId) -> Status {
     call("rocprofiler_destroy_buffer", || match sdk().lock().buffers.remove(&buffer.handle) {
         Some(_) => Status::SUCCESS,
@@ -202,6 +216,7 @@ pub unsafe extern "C" fn rocprofiler_destroy_buffer(buffer: BufferId) -> Status 
     })
 }
 
+/// Starts a thread for callbacks, in `initialize`.
 pub unsafe extern "C" fn rocprofiler_create_callback_thread(thread: *mut CallbackThread) -> Status {
     create("rocprofiler_create_callback_thread", 0, |inner| {
         let id = inner.next_id();
@@ -211,6 +226,7 @@ pub unsafe extern "C" fn rocprofiler_create_callback_thread(thread: *mut Callbac
     })
 }
 
+/// Has a buffer's callbacks run on a thread.
 pub unsafe extern "C" fn rocprofiler_assign_callback_thread(buffer: BufferId, thread: CallbackThread) -> Status {
     call("rocprofiler_assign_callback_thread", || {
         let sdk = sdk();
@@ -293,6 +309,7 @@ pub unsafe extern "C" fn rocprofiler_configure_callback_tracing_service(
     })
 }
 
+/// Gives all agents to a callback.
 pub unsafe extern "C" fn rocprofiler_query_available_agents(
     version: c_int,
     callback: Option<AgentsCallback>,
@@ -315,6 +332,7 @@ pub unsafe extern "C" fn rocprofiler_query_available_agents(
     })
 }
 
+/// Gives an agent's counters to a callback.
 pub unsafe extern "C" fn rocprofiler_iterate_agent_supported_counters(
     agent: AgentId,
     callback: Option<CountersCallback>,
@@ -334,6 +352,7 @@ pub unsafe extern "C" fn rocprofiler_iterate_agent_supported_counters(
     })
 }
 
+/// Fills what is known of a counter, in version 0 or 1 of the struct.
 pub unsafe extern "C" fn rocprofiler_query_counter_info(
     counter: CounterId,
     version: c_int,
@@ -348,6 +367,7 @@ pub unsafe extern "C" fn rocprofiler_query_counter_info(
     })
 }
 
+/// The counter of an instance's id.
 pub unsafe extern "C" fn rocprofiler_query_record_counter_id(id: u64, counter: *mut CounterId) -> Status {
     call("rocprofiler_query_record_counter_id", || {
         let sdk = sdk();
@@ -361,6 +381,7 @@ pub unsafe extern "C" fn rocprofiler_query_record_counter_id(id: u64, counter: *
     })
 }
 
+/// The position of an instance's id in a dimension.
 pub unsafe extern "C" fn rocprofiler_query_record_dimension_position(
     id: u64,
     dimension: u64,
@@ -378,6 +399,7 @@ pub unsafe extern "C" fn rocprofiler_query_record_dimension_position(
     })
 }
 
+/// Gives a counter's dimensions to a callback.
 pub unsafe extern "C" fn rocprofiler_iterate_counter_dimensions(
     counter: CounterId,
     callback: Option<DimensionsCallback>,
@@ -391,6 +413,7 @@ pub unsafe extern "C" fn rocprofiler_iterate_counter_dimensions(
     })
 }
 
+/// Instances of a counter on an agent.
 pub unsafe extern "C" fn rocprofiler_query_counter_instance_count(
     agent: AgentId,
     counter: CounterId,
@@ -405,6 +428,7 @@ pub unsafe extern "C" fn rocprofiler_query_counter_instance_count(
     })
 }
 
+/// Makes a configuration, after checking that the hardware could count it.
 pub unsafe extern "C" fn rocprofiler_create_counter_config(
     agent: AgentId,
     counters: *mut CounterId,
@@ -422,6 +446,7 @@ pub unsafe extern "C" fn rocprofiler_create_counter_config(
     })
 }
 
+/// Forgets a configuration.
 pub unsafe extern "C" fn rocprofiler_destroy_counter_config(config: CounterConfigId) -> Status {
     call("rocprofiler_destroy_counter_config", || match sdk().lock().configs.remove(&config.handle) {
         Some(_) => Status::SUCCESS,
@@ -442,6 +467,7 @@ fn count_dispatches(name: &str, context: ContextId, counting: Counting) -> Statu
     })
 }
 
+/// Counts dispatches into a buffer.
 pub unsafe extern "C" fn rocprofiler_configure_buffer_dispatch_counting_service(
     context: ContextId,
     buffer: BufferId,
@@ -453,6 +479,7 @@ pub unsafe extern "C" fn rocprofiler_configure_buffer_dispatch_counting_service(
     count_dispatches("rocprofiler_configure_buffer_dispatch_counting_service", context, counting)
 }
 
+/// Counts dispatches into a callback.
 pub unsafe extern "C" fn rocprofiler_configure_callback_dispatch_counting_service(
     context: ContextId,
     dispatch: Option<DispatchCallback>,
@@ -465,6 +492,7 @@ pub unsafe extern "C" fn rocprofiler_configure_callback_dispatch_counting_servic
     count_dispatches("rocprofiler_configure_callback_dispatch_counting_service", context, counting)
 }
 
+/// Counts what an agent does.
 pub unsafe extern "C" fn rocprofiler_configure_device_counting_service(
     context: ContextId,
     buffer: BufferId,
@@ -489,6 +517,7 @@ pub unsafe extern "C" fn rocprofiler_configure_device_counting_service(
     })
 }
 
+/// Reads what an agent did since the context was started.
 pub unsafe extern "C" fn rocprofiler_sample_device_counting_service(
     context: ContextId,
     user_data: UserData,
@@ -510,6 +539,7 @@ pub unsafe extern "C" fn rocprofiler_sample_device_counting_service(
     })
 }
 
+/// Sets a thread's external correlation id for a context.
 pub unsafe extern "C" fn rocprofiler_push_external_correlation_id(
     context: ContextId,
     thread: u64,
@@ -525,6 +555,7 @@ pub unsafe extern "C" fn rocprofiler_push_external_correlation_id(
     })
 }
 
+/// Takes it back.
 pub unsafe extern "C" fn rocprofiler_pop_external_correlation_id(
     context: ContextId,
     thread: u64,

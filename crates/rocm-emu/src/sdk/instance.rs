@@ -6,7 +6,7 @@ use rocprofiler_sdk_sys::types::{CounterId, dimension};
 
 /// How ids are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
+pub(crate) enum Encoding {
     /// 1.0: counters are their number; instances have 16 bits of it above 8 fields of 6 bits.
     Plain,
     /// 1.1 and 1.2: the same, with the agent in bits 32 and up of a counter's id, and in the field of the agent's dimension.
@@ -29,7 +29,7 @@ const VARIABLE_SHIFT: u32 = 22;
 
 impl Encoding {
     /// That of a version.
-    pub fn of(version: Version) -> Self {
+    pub(crate) fn of(version: Version) -> Self {
         match version {
             version if version < Version::new(1, 1, 0) => Encoding::Plain,
             version if version < Version::new(1, 3, 0) => Encoding::WithAgent,
@@ -38,19 +38,19 @@ impl Encoding {
     }
 
     /// The id of a counter of the agent at a place among all agents.
-    pub fn counter(self, number: u16, agent: u32) -> CounterId {
+    pub(crate) fn counter(self, number: u16, agent: u32) -> CounterId {
         let agent = if self == Encoding::Plain { 0 } else { u64::from(agent) + 1 };
         CounterId { handle: u64::from(number) | (agent & AGENT_MASK) << AGENT_SHIFT }
     }
 
     /// Counter number and agent place of a counter's id; no agent when the id has none.
-    pub fn parts(self, id: CounterId) -> (u16, Option<u32>) {
+    pub(crate) fn parts(self, id: CounterId) -> (u16, Option<u32>) {
         let agent = (id.handle >> AGENT_SHIFT) & AGENT_MASK;
         (id.base(), agent.checked_sub(1).map(|agent| agent as u32))
     }
 
     /// The id of an instance of a counter, instances counted with the counter's first dimension fastest.
-    pub fn instance(self, counter: &Counter, agent: u32, index: usize) -> u64 {
+    pub(crate) fn instance(self, counter: &Counter, agent: u32, index: usize) -> u64 {
         let positions = positions(counter, index);
         match self {
             Encoding::Plain | Encoding::WithAgent => {
@@ -72,7 +72,7 @@ impl Encoding {
     }
 
     /// Counter number and agent place of an instance's id.
-    pub fn instance_counter(self, id: u64) -> (u16, Option<u32>) {
+    pub(crate) fn instance_counter(self, id: u64) -> (u16, Option<u32>) {
         let (number, agent) = match self {
             Encoding::Plain => (id >> POSITION_BITS, 0),
             Encoding::WithAgent => (id >> POSITION_BITS, (id >> ((dimension::AGENT - 1) * FIELD_BITS)) & AGENT_MASK),
@@ -82,7 +82,7 @@ impl Encoding {
     }
 
     /// The position of an instance of a counter in a dimension; 0 in one that the counter does not have.
-    pub fn position(self, id: u64, counter: Option<&Counter>, wanted: u64) -> u64 {
+    pub(crate) fn position(self, id: u64, counter: Option<&Counter>, wanted: u64) -> u64 {
         match self {
             Encoding::Plain | Encoding::WithAgent => match wanted {
                 dimension::NONE => id & ((1 << POSITION_BITS) - 1),
