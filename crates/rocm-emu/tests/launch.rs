@@ -381,3 +381,34 @@ fn streams_overlap_where_the_device_can() {
     ok!(hipStreamGetDevice(a, &mut device));
     assert_eq!(device, 0);
 }
+
+#[test]
+fn threads_share_a_device() {
+    let Some(machine) = machine() else { return };
+    let increment = machine.function("increment") as usize;
+    let buffers = [malloc(1024) as usize, malloc(1024) as usize];
+    let shared = stream() as usize;
+    std::thread::scope(|scope| {
+        for buffer in buffers {
+            scope.spawn(move || {
+                let (mut buffer, own) = (buffer as Handle, stream());
+                for turn in 0..20 {
+                    let on = if turn % 2 == 0 { own } else { shared as Handle };
+                    assert_eq!(launch(increment as Handle, 4, 64, on, &mut [arg(&mut buffer)]), 0);
+                    assert!([0, 600].contains(&code!(hipStreamQuery(on))));
+                }
+                ok!(hipStreamSynchronize(own));
+                ok!(hipStreamDestroy(own));
+            });
+        }
+    });
+    ok!(hipDeviceSynchronize());
+    for buffer in buffers {
+        assert_eq!(download(buffer as Handle, 256), [20; 256]);
+    }
+    let mut reports = reports();
+    assert_eq!(reports.len(), 40);
+    // Whatever the order, the device ran one kernel after the other.
+    reports.sort_by_key(|report| report.start_ns);
+    assert!(reports.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns));
+}
