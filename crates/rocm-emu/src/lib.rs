@@ -27,6 +27,7 @@ mod launch;
 mod memory;
 mod module;
 pub mod report;
+pub mod sdk;
 mod state;
 mod stream;
 mod tool;
