@@ -5,7 +5,7 @@ use crate::arch::Geometry;
 use crate::catalog::{Catalog, Found};
 use crate::formula::{Constant, EvalError, Formula, Operand, Reduction};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A counter in a pass: medians over its launches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,29 +115,39 @@ impl Source<'_> {
             }
         })
     }
-
-    /// The problem of the first pass that is used and has one.
-    fn problem(&self, metric: &Metric) -> Option<&str> {
-        metric.operands().find_map(|name| self.pass_of(name)?.problem.as_deref())
-    }
 }
 
-/// Computes a metric.
+/// Computes a metric: by its formula; where operands are missing, from what rocprofiler-sdk derived itself, if that was recorded.
 pub fn evaluate(metric: &Metric, measured: &Measured) -> Evaluated {
-    if metric.formula.is_sdk_only() {
-        return sdk_value(metric, measured);
+    let own = if metric.formula.is_sdk_only() { sdk_value(metric, measured) } else { by(metric, &metric.formula, &metric.checks, measured) };
+    if !matches!(own.outcome, Outcome::Unavailable(_)) {
+        return own;
     }
-    let names: Vec<&str> = metric.operands().collect();
+    let other = match &metric.instead {
+        Some(formula) => by(metric, formula, &[], measured),
+        None if metric.is_sdk => sdk_value(metric, measured),
+        None => return own,
+    };
+    // The reason that matters is that of the formula itself.
+    if matches!(other.outcome, Outcome::Unavailable(_)) { own } else { other }
+}
+
+/// By a formula.
+fn by(metric: &Metric, formula: &Formula, checks: &[Check], measured: &Measured) -> Evaluated {
+    let terms = checks.iter().map(|check| &check.term);
+    let names: BTreeSet<&str> = std::iter::once(formula).chain(terms).flat_map(Formula::counters).map(String::as_str).collect();
     let pass = measured.pass_with(names.iter().copied());
     let source = Source { measured, pass };
-    let is_there = |name: &&str| source.pass_of(name).is_some();
-    let cross_pass = pass.is_none() && names.iter().all(|name| is_there(&name));
-    let outcome = match source.compute(&metric.formula) {
+    let cross_pass = pass.is_none() && names.iter().all(|name| source.pass_of(name).is_some());
+    let problem = || names.iter().find_map(|name| source.pass_of(name)?.problem.clone());
+    let outcome = match source.compute(formula) {
         Err(error) => Outcome::Unavailable(error.to_string()),
-        Ok(_) if source.problem(metric).is_some() => Outcome::Invalid(source.problem(metric).unwrap_or("").to_owned()),
-        Ok(value) => judged(metric, value, |check| source.compute(&check.term).is_ok_and(|term| term < 0.0)),
+        Ok(value) => match problem() {
+            Some(problem) => Outcome::Invalid(problem),
+            None => judged(metric, checks, value, |check| source.compute(&check.term).is_ok_and(|term| term < 0.0)),
+        },
     };
-    Evaluated { outcome, cross_pass, suspicious: None }
+    Evaluated { outcome, cross_pass, suspicious: None, formula: formula.text().to_owned() }
 }
 
 /// A metric that the SDK computed.
@@ -147,14 +157,15 @@ fn sdk_value(metric: &Metric, measured: &Measured) -> Evaluated {
     let outcome = match pass.and_then(|pass| Some((pass, pass.counters.get(id)?))) {
         None => Outcome::Unavailable(measured.why_missing(id)),
         Some((PassReadings { problem: Some(problem), .. }, _)) => Outcome::Invalid(problem.clone()),
-        Some((_, reading)) => judged(metric, reading.sum, |_| false),
+        Some((_, reading)) => judged(metric, &[], reading.sum, |_| false),
     };
-    Evaluated { outcome, cross_pass: false, suspicious: None }
+    let formula = format!("{id} as rocprofiler-sdk computed it");
+    Evaluated { outcome, cross_pass: false, suspicious: None, formula }
 }
 
 /// A computed value, if it can be right.
-fn judged(metric: &Metric, value: f64, is_broken: impl Fn(&Check) -> bool) -> Outcome {
-    if let Some(check) = metric.checks.iter().find(|check| is_broken(check)) {
+fn judged(metric: &Metric, checks: &[Check], value: f64, is_broken: impl Fn(&Check) -> bool) -> Outcome {
+    if let Some(check) = checks.iter().find(|check| is_broken(check)) {
         return Outcome::Invalid(format!("{} ({} is negative)", check.reason, check.term));
     }
     let (least, most) = metric.range;
@@ -222,7 +233,7 @@ fn derived(metric: &Metric, evaluated: &Evaluated) -> Entry {
         reason,
         cross_pass: evaluated.cross_pass,
         suspicious: evaluated.suspicious.clone(),
-        formula: Some(metric.formula.text().to_owned()),
+        formula: Some(evaluated.formula.clone()),
         ..missing(metric.unit.clone(), String::new())
     }
 }

@@ -46,6 +46,8 @@ pub struct Metric {
     pub formula: Formula,
     /// Terms that must not be negative.
     pub checks: Vec<Check>,
+    /// The same over the SDK's derived counters, for runs that have only those.
+    pub instead: Option<Formula>,
 }
 
 impl Metric {
@@ -66,7 +68,7 @@ impl Metric {
                 Some(id) => table.metric.iter().find(|other| other.id == *id).unwrap_or(row),
             };
             let Some(form) = base.formulas.iter().find(|form| form.archs.contains(&arch)) else { continue };
-            metrics.push(row.with(form).map_err(|error| CatalogError::Table(format!("{}: {error}", row.id)))?);
+            metrics.push(row.with(form, base.instead.as_deref()).map_err(|error| CatalogError::Table(format!("{}: {error}", row.id)))?);
         }
         Ok(metrics)
     }
@@ -90,6 +92,7 @@ struct Row {
     range: (f64, f64),
     #[serde(default)]
     formulas: Vec<Form>,
+    instead: Option<String>,
     /// The metric whose rate this is.
     per_ns: Option<String>,
     /// Factor of a rate.
@@ -106,11 +109,11 @@ struct Form {
 }
 
 impl Row {
-    fn with(&self, form: &Form) -> Result<Metric, FormulaError> {
-        let text = match (&self.per_ns, self.scale) {
-            (None, _) => form.formula.clone(),
-            (Some(_), None) => format!("({}) / DURATION_NS", form.formula),
-            (Some(_), Some(scale)) => format!("{scale} * ({}) / DURATION_NS", form.formula),
+    fn with(&self, form: &Form, instead: Option<&str>) -> Result<Metric, FormulaError> {
+        let text = |formula: &str| match (&self.per_ns, self.scale) {
+            (None, _) => formula.to_owned(),
+            (Some(_), None) => format!("({formula}) / DURATION_NS"),
+            (Some(_), Some(scale)) => format!("{scale} * ({formula}) / DURATION_NS"),
         };
         let check =
             |(term, reason): &(String, String)| Ok(Check { term: Formula::parse(term)?, reason: reason.clone() });
@@ -121,7 +124,8 @@ impl Row {
             source: self.source.clone(),
             is_sdk: self.sdk,
             range: self.range,
-            formula: Formula::parse(&text)?,
+            formula: Formula::parse(&text(&form.formula))?,
+            instead: instead.map(|formula| Formula::parse(&text(formula))).transpose()?,
             checks: form.not_negative.iter().map(check).collect::<Result<_, _>>()?,
         })
     }

@@ -167,7 +167,12 @@ fn reports_have_raw_beside_derived() {
 
 #[test]
 fn values_are_held_against_the_compulsory_work() {
-    let known = |value: f64| Evaluated { outcome: Outcome::Known(value), cross_pass: false, suspicious: None };
+    let known = |value: f64| Evaluated {
+        outcome: Outcome::Known(value),
+        cross_pass: false,
+        suspicious: None,
+        formula: String::new(),
+    };
     let compulsory = Compulsory {
         bytes_read: 100_000_000,
         bytes_written: 1000,
@@ -204,4 +209,17 @@ fn cold_is_told_by_what_came_over_the_fabric() {
     assert!(matches!(verify_cold(&catalog, &measured(&[&[]]), &compulsory), ColdVerdict::Unknown { .. }));
     let small = Compulsory { bytes_read: 100, ..Compulsory::default() };
     assert!(matches!(verify_cold(&catalog, &measured(&[&[]]), &small), ColdVerdict::Unknown { .. }));
+}
+
+/// A run of rocprofv3 with `--pmc FETCH_SIZE WRITE_SIZE` has KiB that the SDK derived.
+#[test]
+fn recorded_derived_counters_stand_in_for_their_operands() {
+    let catalog = Catalog::new(Arch::Gfx942).unwrap();
+    let measured = measured(&[&[("FETCH_SIZE", 2.0)], &[("WRITE_SIZE", 3.0)]]);
+    let entries = report(&catalog, &measured, ["FETCH_SIZE", "fabric_read_bytes", "fabric_read_gbps", "fabric_gbps"]);
+    assert_eq!(entries["FETCH_SIZE"].value, Some(2.0));
+    assert_eq!(entries["fabric_read_bytes"].value, Some(2048.0));
+    assert_eq!(entries["fabric_read_gbps"].value, Some(2.048));
+    assert_eq!((entries["fabric_gbps"].value, entries["fabric_gbps"].cross_pass), (Some(5.12), true));
+    assert!(entries["fabric_read_bytes"].formula.as_deref().unwrap().contains("FETCH_SIZE"));
 }

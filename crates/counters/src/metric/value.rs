@@ -40,6 +40,8 @@ pub struct Evaluated {
     pub cross_pass: bool,
     /// It is within its range, but does not agree with the work that the case is known to do: why.
     pub suspicious: Option<String>,
+    /// The formula that was used.
+    pub formula: String,
 }
 
 impl Evaluated {
