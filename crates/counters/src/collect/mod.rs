@@ -199,7 +199,8 @@ impl Collector {
                 }
             }
         }
-        let times: Vec<f64> = all.iter().filter(|one| one.end_ns > one.start_ns).map(|one| (one.end_ns - one.start_ns) as f64).collect();
+        let times: Vec<f64> =
+            all.iter().filter(|one| one.end_ns > one.start_ns).map(|one| (one.end_ns - one.start_ns) as f64).collect();
         PassReadings { counters, counted_ns: median(&times), problem: if good.is_empty() { problem } else { None } }
     }
 

@@ -85,8 +85,12 @@ impl Reconciliation {
         let mut lines = Vec::new();
         let launched = self.launched;
         if self.missing > 0 || self.partial > 0 {
-            let first: Vec<String> =
-                self.lost.iter().take(3).map(|lost| format!("dispatch {} of pass {}", lost.dispatch_id, lost.pass + 1)).collect();
+            let first: Vec<String> = self
+                .lost
+                .iter()
+                .take(3)
+                .map(|lost| format!("dispatch {} of pass {}", lost.dispatch_id, lost.pass + 1))
+                .collect();
             let mut line = format!(
                 "of {launched} counted launches, {} have no record and {} only a part (first: {})",
                 self.missing,
@@ -112,7 +116,10 @@ impl Reconciliation {
             ));
         }
         if self.bad_times > 0 {
-            lines.push(format!("{} of {launched} counted launches end before or when they start; their durations are not used", self.bad_times));
+            lines.push(format!(
+                "{} of {launched} counted launches end before or when they start; their durations are not used",
+                self.bad_times
+            ));
         }
         if self.malformed > 0 {
             lines.push(format!("{} records or values could not be understood", self.malformed));

@@ -23,7 +23,11 @@ fn record(collector: &Collector, id: u64, pass: u32, values: &[(&str, [f64; 2])]
         .iter()
         .flat_map(|(name, both)| {
             let counter = collector.names.iter().position(|known| known == name).unwrap() as u32;
-            both.iter().zip(0..).map(move |(value, xcc)| Entry { counter, position: Position { xcc, ..Position::default() }, value: *value })
+            both.iter().zip(0..).map(move |(value, xcc)| Entry {
+                counter,
+                position: Position { xcc, ..Position::default() },
+                value: *value,
+            })
         })
         .collect();
     let header = Header { dispatch_id: id, start_ns: 1000, end_ns: 3000, pass, total: entries.len() as u32, count: 0 };
@@ -106,7 +110,8 @@ fn missing_partial_unknown_and_broken_records_are_told() {
 fn zero_guards_make_a_pass_invalid_and_say_why() {
     let mut collector = collector(&["l2_hit_rate"]);
     collector.launched(launch(1, 0));
-    let zero = [("GRBM_GUI_ACTIVE", [0.0, 0.0]), ("SQ_WAVES", [0.0, 0.0]), ("TCC_HIT", [0.0, 0.0]), ("TCC_MISS", [0.0, 0.0])];
+    let zero =
+        [("GRBM_GUI_ACTIVE", [0.0, 0.0]), ("SQ_WAVES", [0.0, 0.0]), ("TCC_HIT", [0.0, 0.0]), ("TCC_MISS", [0.0, 0.0])];
     collector.take(&record(&collector, 1, 0, &zero));
     let Collected { measured, reconciliation } = collector.finish(GEOMETRY, |_| Kind::Measured);
     assert!(measured.passes[0].problem.as_deref().unwrap().contains("gated"));

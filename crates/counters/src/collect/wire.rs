@@ -208,7 +208,8 @@ mod tests {
 
     #[test]
     fn positions_follow_the_sdks_dimensions() {
-        let position = Position::default().with(1, 7).and_then(|at| at.with(3, 2)).and_then(|at| at.with(7, 351)).unwrap();
+        let position =
+            Position::default().with(1, 7).and_then(|at| at.with(3, 2)).and_then(|at| at.with(7, 351)).unwrap();
         assert_eq!(position, Position { xcc: 7, se: 2, instance: 351, ..Position::default() });
         assert_eq!(Position::default().with(8, 0), None);
         assert_eq!(Position::default().with(1, 256), None);

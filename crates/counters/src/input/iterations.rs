@@ -46,7 +46,9 @@ fn one(value: &Value, ranges: &mut Vec<(u64, u64)>) -> Result<(), String> {
     match value {
         Value::String(text) => ranges.extend(parse(text).ok_or_else(|| {
             let shortened: String = text.chars().take(60).collect();
-            format!("`kernel_iteration_range` is numbers and ranges from 1, such as \"[1-2],[5]\", and not `{shortened}`")
+            format!(
+                "`kernel_iteration_range` is numbers and ranges from 1, such as \"[1-2],[5]\", and not `{shortened}`"
+            )
         })?),
         Value::Number(number) => match number.as_u64().filter(|number| *number > 0) {
             Some(number) => ranges.push((number, number)),

@@ -23,13 +23,59 @@ const USED: [&str; 6] =
     ["pmc", "pmc_groups", "kernel_include_regex", "kernel_exclude_regex", "kernel_iteration_range", "sub_directory"];
 /// Keys of a job that rocprofv3 knows and that have none.
 const UNUSED: [&str; 53] = [
-    "advanced_thread_trace", "agent_index", "att_activity", "att_buffer_size", "att_library_path", "att_perfcounter_ctrl", "att_perfcounters",
-    "att_serialize_all", "att_shader_engine_mask", "att_simd_select", "att_target_cu", "collection_period", "collection_period_unit", "disable_signal_handlers",
-    "extra_counters", "hip_compiler_trace", "hip_runtime_trace", "hip_trace", "hsa_amd_trace", "hsa_core_trace", "hsa_finalize_trace", "hsa_image_trace",
-    "hsa_trace", "kernel_rename", "kernel_trace", "kokkos_trace", "list_avail", "list_metrics", "log_level", "mangled_kernels", "marker_trace", "memory_allocation_trace",
-    "memory_copy_trace", "minimum_output_data", "output_config", "output_directory", "output_file", "output_format", "pc_sampling_interval",
-    "pc_sampling_method", "pc_sampling_unit", "perfetto_backend", "perfetto_buffer_fill_policy", "perfetto_buffer_size", "perfetto_shmem_size_hint", "pmc_group_interval",
-    "preload", "rccl_trace", "runtime_trace", "scratch_memory_trace", "stats", "sys_trace", "truncate_kernels",
+    "advanced_thread_trace",
+    "agent_index",
+    "att_activity",
+    "att_buffer_size",
+    "att_library_path",
+    "att_perfcounter_ctrl",
+    "att_perfcounters",
+    "att_serialize_all",
+    "att_shader_engine_mask",
+    "att_simd_select",
+    "att_target_cu",
+    "collection_period",
+    "collection_period_unit",
+    "disable_signal_handlers",
+    "extra_counters",
+    "hip_compiler_trace",
+    "hip_runtime_trace",
+    "hip_trace",
+    "hsa_amd_trace",
+    "hsa_core_trace",
+    "hsa_finalize_trace",
+    "hsa_image_trace",
+    "hsa_trace",
+    "kernel_rename",
+    "kernel_trace",
+    "kokkos_trace",
+    "list_avail",
+    "list_metrics",
+    "log_level",
+    "mangled_kernels",
+    "marker_trace",
+    "memory_allocation_trace",
+    "memory_copy_trace",
+    "minimum_output_data",
+    "output_config",
+    "output_directory",
+    "output_file",
+    "output_format",
+    "pc_sampling_interval",
+    "pc_sampling_method",
+    "pc_sampling_unit",
+    "perfetto_backend",
+    "perfetto_buffer_fill_policy",
+    "perfetto_buffer_size",
+    "perfetto_shmem_size_hint",
+    "pmc_group_interval",
+    "preload",
+    "rccl_trace",
+    "runtime_trace",
+    "scratch_memory_trace",
+    "stats",
+    "sys_trace",
+    "truncate_kernels",
 ];
 
 /// One job: a run of its own.
@@ -127,7 +173,10 @@ fn jobs(document: &Value) -> Result<Vec<Job>, String> {
         return Err("it must be an object with a key `jobs`".to_owned());
     };
     if let Some(other) = keys.keys().find(|key| *key != "jobs") {
-        return Err(format!("the key `{}` is not known; it must be an object with the one key `jobs`", shortened(other)));
+        return Err(format!(
+            "the key `{}` is not known; it must be an object with the one key `jobs`",
+            shortened(other)
+        ));
     }
     let list = match keys.get("jobs") {
         Some(Value::Array(list)) => list,
@@ -155,7 +204,9 @@ fn job(value: &Value) -> Result<Job, String> {
                         job.groups.push(names(key, group)?);
                     }
                 }
-                other => return Err(format!("`pmc_groups` must be a list of lists of counters, and is {}", kind(other))),
+                other => {
+                    return Err(format!("`pmc_groups` must be a list of lists of counters, and is {}", kind(other)));
+                }
             },
             "kernel_include_regex" => job.kernel_include = pattern(key, value)?,
             "kernel_exclude_regex" => job.kernel_exclude = pattern(key, value)?,

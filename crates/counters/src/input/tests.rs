@@ -45,7 +45,10 @@ jobs:
   - pmc_groups: [[SQ_WAVES, TCC_HIT], [TCC_MISS]]
 "#;
     let jobs = jobs_of(Format::Yaml, yaml);
-    assert_eq!((jobs[0].kernel_include.as_deref(), jobs[0].kernel_exclude.as_deref()), (Some(".*_kernel"), Some("multi#ply")));
+    assert_eq!(
+        (jobs[0].kernel_include.as_deref(), jobs[0].kernel_exclude.as_deref()),
+        (Some(".*_kernel"), Some("multi#ply"))
+    );
     assert_eq!(jobs[0].iterations.ranges(), [(1, 2), (5, 6)]);
     assert_eq!(jobs[0].unused, ["kernel_trace", "output_format"]);
     assert_eq!((jobs[1].kernel_exclude.clone(), jobs[1].iterations.ranges()), (None, &[(1, 1), (3, 3), (8, 12)][..]));

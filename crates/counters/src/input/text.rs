@@ -28,7 +28,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Job>, (usize, String)> {
                 return Err(error(format!("a line starts with `pmc:`, not with `{shortened}:`")));
             }
         }
-        let names: Vec<String> = names.split([' ', '\t', ',']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let names: Vec<String> =
+            names.split([' ', '\t', ',']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         if names.is_empty() {
             return Err(error("`pmc:` has no counters".to_owned()));
         }

@@ -120,12 +120,17 @@ impl<'t> Parser<'t> {
             } else {
                 match self.line() {
                     // A sequence may start in the column of its key.
-                    Some(next) if next.indent == indent && item(next.text).is_some() => self.sequence(indent, depth + 1)?,
+                    Some(next) if next.indent == indent && item(next.text).is_some() => {
+                        self.sequence(indent, depth + 1)?
+                    }
                     _ => self.nested(indent, depth)?,
                 }
             };
             if map.contains_key(&name) {
-                return Err((line.number, format!("the key `{}` stands here twice", name.chars().take(60).collect::<String>())));
+                return Err((
+                    line.number,
+                    format!("the key `{}` stands here twice", name.chars().take(60).collect::<String>()),
+                ));
             }
             map.insert(name, value);
         }
@@ -146,25 +151,54 @@ impl<'t> Parser<'t> {
             return scalar(text).map_err(|what| (line.number, what));
         }
         let mut whole = text.to_owned();
-        loop {
-            let mut flow = Flow { text: &whole, at: 0 };
-            match flow.value(0) {
-                Ok(value) => {
-                    flow.blanks();
-                    let is_end = flow.at == whole.len();
-                    return if is_end { Ok(value) } else { Err((line.number, "something stands behind the closing bracket".to_owned())) };
-                }
-                Err(FlowProblem::Ends) => match self.line() {
-                    Some(next) => {
-                        whole.push(' ');
-                        whole.push_str(next.text);
-                        self.at += 1;
-                    }
-                    None => return Err((line.number, "a bracket is not closed".to_owned())),
-                },
-                Err(FlowProblem::Wrong(what)) => return Err((line.number, what)),
-            }
+        let mut brackets = Brackets::default();
+        // Counted line by line, so that a long flow is parsed once.
+        while !brackets.close_within(whole.get(brackets.seen..).unwrap_or_default()) {
+            let Some(next) = self.line() else { return Err((line.number, "a bracket is not closed".to_owned())) };
+            whole.push(' ');
+            whole.push_str(next.text);
+            self.at += 1;
         }
+        let mut flow = Flow { text: &whole, at: 0 };
+        let value = flow.value(0).map_err(|problem| match problem {
+            FlowProblem::Ends => (line.number, "a bracket or a quote is not closed".to_owned()),
+            FlowProblem::Wrong(what) => (line.number, what),
+        })?;
+        flow.blanks();
+        if flow.at == whole.len() {
+            Ok(value)
+        } else {
+            Err((line.number, "something stands behind the closing bracket".to_owned()))
+        }
+    }
+}
+
+/// Counts the brackets of a flow over its lines.
+#[derive(Default)]
+struct Brackets {
+    seen: usize,
+    depth: usize,
+    quote: Option<u8>,
+    before: u8,
+}
+
+impl Brackets {
+    /// Goes on over new text; true when all brackets are closed.
+    fn close_within(&mut self, text: &str) -> bool {
+        self.seen += text.len();
+        for byte in text.bytes() {
+            match (self.quote, byte) {
+                (None, b'[' | b'{') => self.depth += 1,
+                (None, b']' | b'}') => self.depth = self.depth.saturating_sub(1),
+                (None, b'"' | b'\'') if matches!(self.before, b' ' | b'[' | b',' | b'{' | b':') => {
+                    self.quote = Some(byte)
+                }
+                (Some(open), _) if byte == open && !(open == b'"' && self.before == b'\\') => self.quote = None,
+                _ => {}
+            }
+            self.before = if self.before == b'\\' && byte == b'\\' { b' ' } else { byte };
+        }
+        self.depth == 0
     }
 }
 
@@ -191,7 +225,10 @@ fn key(line: Line<'_>) -> Result<Option<(String, &str)>, Problem> {
         return Ok(None);
     };
     if name.starts_with(['?', '&', '*', '!', '|', '>', '@', '`']) {
-        return Err((line.number, format!("`{}` starts something of YAML that is not read here", name.chars().take(20).collect::<String>())));
+        return Err((
+            line.number,
+            format!("`{}` starts something of YAML that is not read here", name.chars().take(20).collect::<String>()),
+        ));
     }
     Ok(Some((name, rest.trim())))
 }
@@ -222,11 +259,15 @@ fn scalar(text: &str) -> Result<Value, String> {
                 return Err("a quote is not closed, or something stands behind it".to_owned());
             }
             let inner = text.get(1..text.len() - 1).unwrap_or_default();
-            if quote == '\'' { Ok(Value::String(inner.replace("''", "'"))) } else { unescaped(inner).map(Value::String) }
+            if quote == '\'' {
+                Ok(Value::String(inner.replace("''", "'")))
+            } else {
+                unescaped(inner).map(Value::String)
+            }
         }
-        Some(special @ ('&' | '*' | '!' | '|' | '>' | '@' | '`' | '%')) => {
-            Err(format!("a value that starts with `{special}` is something of YAML that is not read here; put it in quotes if it is text"))
-        }
+        Some(special @ ('&' | '*' | '!' | '|' | '>' | '@' | '`' | '%')) => Err(format!(
+            "a value that starts with `{special}` is something of YAML that is not read here; put it in quotes if it is text"
+        )),
         _ => Ok(plain(text)),
     }
 }

@@ -119,7 +119,11 @@ impl Source<'_> {
 
 /// Computes a metric: by its formula; where operands are missing, from what rocprofiler-sdk derived itself, if that was recorded.
 pub fn evaluate(metric: &Metric, measured: &Measured) -> Evaluated {
-    let own = if metric.formula.is_sdk_only() { sdk_value(metric, measured) } else { by(metric, &metric.formula, &metric.checks, measured) };
+    let own = if metric.formula.is_sdk_only() {
+        sdk_value(metric, measured)
+    } else {
+        by(metric, &metric.formula, &metric.checks, measured)
+    };
     if !matches!(own.outcome, Outcome::Unavailable(_)) {
         return own;
     }
@@ -135,7 +139,8 @@ pub fn evaluate(metric: &Metric, measured: &Measured) -> Evaluated {
 /// By a formula.
 fn by(metric: &Metric, formula: &Formula, checks: &[Check], measured: &Measured) -> Evaluated {
     let terms = checks.iter().map(|check| &check.term);
-    let names: BTreeSet<&str> = std::iter::once(formula).chain(terms).flat_map(Formula::counters).map(String::as_str).collect();
+    let names: BTreeSet<&str> =
+        std::iter::once(formula).chain(terms).flat_map(Formula::counters).map(String::as_str).collect();
     let pass = measured.pass_with(names.iter().copied());
     let source = Source { measured, pass };
     let cross_pass = pass.is_none() && names.iter().all(|name| source.pass_of(name).is_some());

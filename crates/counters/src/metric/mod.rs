@@ -68,7 +68,10 @@ impl Metric {
                 Some(id) => table.metric.iter().find(|other| other.id == *id).unwrap_or(row),
             };
             let Some(form) = base.formulas.iter().find(|form| form.archs.contains(&arch)) else { continue };
-            metrics.push(row.with(form, base.instead.as_deref()).map_err(|error| CatalogError::Table(format!("{}: {error}", row.id)))?);
+            metrics.push(
+                row.with(form, base.instead.as_deref())
+                    .map_err(|error| CatalogError::Table(format!("{}: {error}", row.id)))?,
+            );
         }
         Ok(metrics)
     }
