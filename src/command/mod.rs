@@ -1,13 +1,16 @@
 //! One module a command.
 
 pub mod build;
+pub mod compare;
 pub mod completions;
 pub mod emu;
 pub mod inspect;
 pub mod inventory;
+mod kept;
 pub mod kernels;
 pub mod peaks;
 pub mod run;
+pub mod store;
 
 use crate::device::emu::Emu;
 use crate::device::host::Host;

@@ -63,6 +63,10 @@ pub fn run(args: &RunArgs) -> Outcome {
     let sinks = Sinks::new(args, format)?;
     let document = replay(args, device.as_mut(), &plan, &peaks, document, &sinks)?;
     sinks.finish(&document)?;
+    if let Some(name) = &args.save {
+        let id = super::kept::save(&args.store, name, &document)?;
+        note(&format!("saved as {name} ({id})"));
+    }
     let statuses: Vec<Status> = document.cases.iter().map(|case| case.status).collect();
     Ok(exit_of(document.interrupted, &statuses))
 }
