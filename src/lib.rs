@@ -3,6 +3,7 @@
 
 pub mod cli;
 pub mod command;
+pub mod compare;
 pub mod device;
 pub mod exit;
 pub mod journal;

@@ -1,12 +1,15 @@
 //! Arguments of every command.
 
+use super::compare::CompareArgs;
 use super::emu::EmuArgs;
 use super::kernels::{BuildArgs, KernelsArgs};
+use super::store::{ExportArgs, HistoryArgs, ImportArgs, PruneArgs, ShowArgs, StoreFile};
 use crate::device::DeviceSpec;
 use crate::measure::Cache;
 use crate::report::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kbench_profile::{Phase, ReadOptions, StepRange};
+use kbench_store::RunName;
 use kbench_workload::{Family, Fp8Flavor};
 use regex::Regex;
 use std::path::PathBuf;
@@ -104,6 +107,40 @@ Examples:
     /// Own a device and run cases for the kbench that started this (not for people)
     #[command(hide = true)]
     Worker,
+    /// Compare two runs, or two profiles of a whole program, and gate on the changes
+    #[command(after_help = "\
+Examples:
+  kbench compare base.json cand.json                  what changed, with intervals
+  kbench compare main topic --gate time:+3%,step:+1% --strict
+                                                      stored runs; exit 1 on a regression, 3 when it is open
+  kbench compare base.json cand.json --gate bound:+1%,insts:+2%,conflicts:+0
+                                                      runs on the emulated GPU: exact, for CI without a GPU
+  kbench compare before_trace.csv after_trace.csv     rocprofv3 kernel traces, kernel by kernel, per step
+  kbench compare main topic --gate-file gate.toml --junit gate.xml --markdown comment.md")]
+    Compare(Box<CompareArgs>),
+    /// Show how stored cases changed over time
+    #[command(after_help = "\
+Examples:
+  kbench history gemm --last 10                       every stored gemm, in the newest ten runs that have one
+  kbench history 'gemm:*m=16*' --name main --format csv")]
+    History(HistoryArgs),
+    /// List stored runs, or show one
+    #[command(after_help = "\
+Examples:
+  kbench show                                         all runs
+  kbench show main~1                                  the cases of the run named main before the newest
+  kbench show --check                                 whether the store is sound")]
+    Show(ShowArgs),
+    /// Write a stored run as the document that it was
+    Export(ExportArgs),
+    /// Keep documents of runs in the store
+    Import(ImportArgs),
+    /// Remove stored runs, and builds that no run refers to
+    #[command(after_help = "\
+Examples:
+  kbench prune --keep 10 --older-than 30d             of each name the ten newest stay, and all of the last 30 days
+  kbench prune --run '#17' topic                      these two")]
+    Prune(PruneArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  kbench completions bash > ~/.local/share/bash-completion/completions/kbench")]
     Completions(CompletionsArgs),
@@ -222,6 +259,12 @@ pub struct RunArgs {
     /// Also write run.json, cases.csv and report.md into this folder
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
+    /// Keep the run in the store under a name, for `kbench compare`, `history` and `show`
+    #[arg(long, value_name = "NAME")]
+    pub save: Option<RunName>,
+    /// Where it is kept.
+    #[command(flatten)]
+    pub store: StoreFile,
     /// How profiles are read.
     #[command(flatten)]
     pub read: ReadArgs,
@@ -349,7 +392,7 @@ pub struct CompletionsArgs {
 }
 
 /// `0.95` or `95%`, above 0 and at most 1.
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let value = match text.trim().strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|value| value / 100.0),
         None => text.trim().parse::<f64>(),

@@ -1,15 +1,19 @@
 //! The command line: what can be asked for, and how each answer ends.
 
 mod args;
+mod compare;
 mod emu;
 
 mod kernels;
+mod store;
 
 pub use args::{
     Cli, Command, CompletionsArgs, InspectArgs, InspectFormat, InventoryArgs, PeaksArgs, ReadArgs, RunArgs,
 };
+pub use compare::{CompareArgs, CompareFormat, CorrectionChoice};
 pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
+pub use store::{ExportArgs, HistoryArgs, HistoryFormat, ImportArgs, PruneArgs, ShowArgs, ShowFormat, StoreFile};
 
 use crate::command;
 use crate::exit::{Exit, Failure};
@@ -36,6 +40,12 @@ pub fn main() -> Exit {
         Some(Command::Kernels(args)) => command::kernels::run(&args),
         Some(Command::Emu(args)) => command::emu::run(&args),
         Some(Command::Worker) => command::worker::run(),
+        Some(Command::Compare(args)) => command::compare::run(&args),
+        Some(Command::History(args)) => command::store::history(&args),
+        Some(Command::Show(args)) => command::store::show(&args),
+        Some(Command::Export(args)) => command::store::export(&args),
+        Some(Command::Import(args)) => command::store::import(&args),
+        Some(Command::Prune(args)) => command::store::prune(&args),
         Some(Command::Completions(args)) => command::completions::run(&args),
     };
     match outcome {

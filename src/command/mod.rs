@@ -1,14 +1,17 @@
 //! One module a command.
 
 pub mod build;
+pub mod compare;
 pub mod completions;
 pub mod emu;
 pub mod inspect;
 pub mod inventory;
+mod kept;
 pub mod kernels;
 pub mod peaks;
 pub mod run;
 pub mod worker;
+pub mod store;
 
 use crate::device::gpu::{Gpu, GpuOptions};
 use crate::device::host::Host;

@@ -154,6 +154,10 @@ fn replay<'a>(
         None => {}
     }
     finished?;
+    if let Some(name) = &args.save {
+        let id = super::kept::save(&args.store, name, &document)?;
+        note(&format!("saved as {name} ({id})"));
+    }
     let statuses: Vec<Status> = document.cases.iter().map(|case| case.status).collect();
     Ok(exit_of(document.interrupted, &statuses))
 }

@@ -102,6 +102,19 @@ impl BetweenRuns {
         self.sd() * std::f64::consts::SQRT_2
     }
 
+    /// The smallest relative change that two separate runs tell from none with a chance of `1 − alpha` when they err with
+    /// `alpha`, by this source of error alone: `(q(1 − alpha/2) + q(1 − alpha))·√2·s` in logarithms, `q` the quantiles. It is
+    /// the margin for SAME: two runs of one build are within it about as often as the confidence says.
+    ///
+    /// # Errors
+    /// [`StatsError::Parameter`] when `alpha` is not below 0.5.
+    pub fn detectable(&self, alpha: Probability) -> Result<f64, StatsError> {
+        let reference = self.reference();
+        let two_sided = reference.reach(Probability::new(1.0 - alpha.get())?);
+        let one_sided = reference.reach(Probability::new(1.0 - 2.0 * alpha.get())?);
+        Ok(((two_sided + one_sided) * self.log_error()).min(2.0).exp_m1())
+    }
+
     fn reference(&self) -> Reference {
         match self {
             Self::Assumed { .. } => Reference::Normal,

@@ -11,7 +11,7 @@ pub enum Verdict {
     Faster,
     /// It takes more.
     Slower,
-    /// The two are equivalent: a difference of the threshold or more is excluded.
+    /// The two are equivalent: a difference of the margin or more is excluded.
     Same,
     /// The samples tell neither.
     Inconclusive,
@@ -66,6 +66,8 @@ pub struct Rule {
     min_effect: f64,
     /// Relative change that this machine shows between equal builds; a change below it is not believed.
     noise_floor: f64,
+    /// Relative change that SAME excludes; at least the threshold.
+    margin: f64,
     /// Chance of calling equal builds different, and of calling different ones the same.
     alpha: Probability,
 }
@@ -88,7 +90,22 @@ impl Rule {
         if alpha.get() >= 0.5 {
             return Err(StatsError::Parameter { name: "alpha", value: alpha.get(), reason: "it must be below 0.5" });
         }
-        Ok(Self { min_effect, noise_floor, alpha })
+        Ok(Self { min_effect, noise_floor, margin: min_effect.max(noise_floor), alpha })
+    }
+
+    /// The same with a wider margin for SAME, for comparisons that cannot exclude a change of the threshold.
+    ///
+    /// # Errors
+    /// [`StatsError::Parameter`] unless `0 <= margin < 10`.
+    pub fn with_margin(self, margin: f64) -> Result<Self, StatsError> {
+        if !(0.0..10.0).contains(&margin) {
+            return Err(StatsError::Parameter {
+                name: "margin",
+                value: margin,
+                reason: "it must be in 0..10 (0.01 is 1 %)",
+            });
+        }
+        Ok(Self { margin: self.threshold().max(margin), ..self })
     }
 
     /// The smallest relative change that is told: the larger of minimum effect and noise floor.
@@ -99,6 +116,11 @@ impl Rule {
     /// The threshold as a log-ratio; the band is symmetric there: +1 % is the inverse of −0.99 %.
     pub fn log_threshold(&self) -> f64 {
         self.threshold().ln_1p()
+    }
+
+    /// The relative change that SAME excludes: the threshold, or what [`Rule::with_margin`] made of it.
+    pub fn margin(&self) -> f64 {
+        self.margin
     }
 
     /// The error level.
@@ -130,7 +152,7 @@ pub struct RatioEstimate {
     pub interval: Option<Interval>,
     /// Two-sided p-value of "the ratio is 1".
     pub p_changed: f64,
-    /// p-value of "they differ by the threshold or more": the larger of the two one-sided tests (TOST; Schuirmann 1987).
+    /// p-value of "they differ by the margin or more": the larger of the two one-sided tests (TOST; Schuirmann 1987).
     pub p_different: f64,
 }
 
@@ -152,7 +174,7 @@ impl RatioEstimate {
         let below = ((log_ratio - log_interval.lo()) / reach).max(0.0);
         let above = ((log_interval.hi() - log_ratio) / reach).max(0.0);
         let toward_zero = if log_ratio > 0.0 { below } else { above };
-        let band = rule.log_threshold();
+        let band = rule.margin().ln_1p();
         let not_above = reference.tail(standardised(band - log_ratio, above));
         let not_below = reference.tail(standardised(log_ratio + band, below));
         let interval = Interval::new(log_interval.lo().exp(), log_interval.hi().exp(), log_interval.confidence());

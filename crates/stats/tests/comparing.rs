@@ -347,6 +347,34 @@ fn separate_runs_have_the_error_between_runs_beside_their_own() {
     }
 }
 
+/// Two runs of one build: about 95 of 100 pairs are SAME within the detectable change, 5 of 100 at most are called different,
+/// and a change as large as the detectable one is found in about 95 of 100.
+#[test]
+fn the_detectable_change_is_detected() {
+    let between = BetweenRuns::Assumed { sd: 0.01 };
+    let alpha = Probability::new(0.05).unwrap();
+    let detectable = between.detectable(alpha).unwrap();
+    // (1.95996 + 1.64485)·0.0141421 = 0.0509806
+    assert!(close(detectable.ln_1p(), 0.050_980_6, 1e-5), "{detectable}");
+    let wide = rule().with_margin(detectable).unwrap();
+    assert_eq!((wide.threshold(), wide.margin()), (0.01, detectable));
+    let mut source = Source::new(11);
+    let mut verdicts = |ratio: f64| {
+        let runs: Vec<Verdict> = (0..2000)
+            .map(|_| {
+                let mut at = |centre: f64| run(centre * (0.01 * source.normal()).exp(), 1e-4);
+                wide.decide(&compare_unpaired(&at(100.0), &at(100.0 * ratio), &between, &wide).unwrap()).0
+            })
+            .collect();
+        move |wanted: Verdict| runs.iter().filter(|verdict| **verdict == wanted).count()
+    };
+    let equal = verdicts(1.0);
+    assert!((1860..=1940).contains(&equal(Verdict::Same)), "{}", equal(Verdict::Same));
+    assert!((70..=130).contains(&(equal(Verdict::Faster) + equal(Verdict::Slower))));
+    let slower = verdicts(1.0 + detectable);
+    assert!((1860..=1940).contains(&slower(Verdict::Slower)), "{}", slower(Verdict::Slower));
+}
+
 #[test]
 fn the_error_between_runs_can_be_estimated() {
     // Two groups, log-medians ±0.01 and −0.02, 0, 0.02; no error inside: (2·1e-4 + 8e-4)/3 = 1e-3/3.

@@ -1,0 +1,221 @@
+//! `kbench compare`: reads both sides, compares, checks the gate, writes.
+
+use super::kept;
+use crate::cli::{CompareArgs, CompareFormat};
+use crate::compare::document::Outcome as Check;
+use crate::compare::gate::Gate;
+use crate::compare::profiles::{Profile, compare_profiles};
+use crate::compare::read::Run;
+use crate::compare::{
+    Comparison, Settings, between, compare_runs, gate_file, render_junit, render_markdown, render_table,
+};
+use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
+use anyhow::{Context as _, anyhow};
+use kbench_profile::ReadOptions;
+use kbench_stats::{BetweenRuns, Probability, Rule};
+use kbench_store::{HistoryFilter, Selector, Store};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::path::Path;
+
+/// Deviation between runs of one build when nothing is known: separate runs at unlocked clocks seldom agree better.
+const BETWEEN_RUNS: f64 = 0.01;
+/// The same for profiles of a whole server, whose kernels share the GPU with others.
+const BETWEEN_PROFILES: f64 = 0.02;
+/// Bytes of a file that are looked at to see whether it is a run.
+const HEAD: u64 = 4096;
+/// Largest JSON file that is looked through when its head does not tell.
+const LOOKED_THROUGH: u64 = 64 << 20;
+
+/// Compares.
+///
+/// # Errors
+/// When a side cannot be read, the two are not comparable, the gate is wrong, or an output cannot be written.
+pub fn run(args: &CompareArgs) -> Outcome {
+    let gate = gate(args)?;
+    let format = format_of(args)?;
+    let (base, candidate) = (read(&args.base, args)?, read(&args.candidate, args)?);
+    let mut comparison = compare(args, base, candidate, &gate)?;
+    if !gate.is_empty() {
+        gate.check(&mut comparison).or_usage()?;
+    }
+    write(args, format, &comparison)?;
+    Ok(exit_of(&comparison, args.strict))
+}
+
+fn gate(args: &CompareArgs) -> Result<Gate, Failure> {
+    let mut gate = match &args.gate_file {
+        Some(path) => {
+            let name = || path.display().to_string();
+            let file = File::open(path).with_context(name).or_usage()?;
+            let mut text = String::new();
+            file.take(gate_file::LARGEST).read_to_string(&mut text).with_context(name).or_usage()?;
+            gate_file::parse(&text).with_context(name).or_usage()?
+        }
+        None => Gate::default(),
+    };
+    args.gate.iter().try_for_each(|list| gate.add_list(list)).context("--gate").or_usage()?;
+    if gate.is_empty() && (args.gate_file.is_some() || !args.gate.is_empty()) {
+        return Err(usage("the gate holds no limit: give metric:limit, such as --gate bound:+1%"));
+    }
+    Ok(gate)
+}
+
+/// One side.
+enum Side {
+    Run { label: String, run: Box<Run>, is_stored: bool },
+    Profile(Profile),
+}
+
+fn read(given: &str, args: &CompareArgs) -> Result<Side, Failure> {
+    let path = Path::new(given);
+    if path.exists() {
+        if path.is_file() && is_run(path).with_context(|| given.to_owned()).or_usage()? {
+            let document = kept::read_document(path)?;
+            let run = Run::of(document).with_context(|| given.to_owned()).or_usage()?;
+            return Ok(Side::Run { label: given.to_owned(), run: Box::new(run), is_stored: false });
+        }
+        let inventory = kbench_profile::read(&[path], &ReadOptions::from(&args.read)).or_usage()?;
+        return Ok(Side::Profile(Profile { label: given.to_owned(), inventory, steps: None }));
+    }
+    let missing = || format!("`{given}` is no file, and no stored run either");
+    let selector: Selector = given.parse().with_context(missing).or_usage()?;
+    let store = Store::open_existing(&kept::path(&args.store)?).with_context(missing).or_usage()?;
+    let document = store.export(&selector).with_context(missing).or_usage()?;
+    let run = Run::of(document).with_context(|| format!("stored run {selector}")).or_usage()?;
+    Ok(Side::Run { label: given.to_owned(), run: Box::new(run), is_stored: true })
+}
+
+/// Whether a file is a run's document. Traces are JSON too and may be large: the head tells them apart.
+fn is_run(path: &Path) -> io::Result<bool> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: Option<String>,
+    }
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let mut head = Vec::new();
+    file.take(HEAD).read_to_end(&mut head)?;
+    let text = String::from_utf8_lossy(&head);
+    if !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+        return Ok(false);
+    }
+    if text.contains("\"kbench.run/") {
+        return Ok(true);
+    }
+    let is_whole = size <= LOOKED_THROUGH && !text.contains("\"traceEvents\"");
+    let found: Option<Head> = if is_whole { serde_json::from_slice(&std::fs::read(path)?).ok() } else { None };
+    Ok(found.and_then(|head| head.schema).is_some_and(|schema| schema.starts_with("kbench.")))
+}
+
+fn compare(args: &CompareArgs, base: Side, candidate: Side, gate: &Gate) -> Result<Comparison, Failure> {
+    let alpha = Probability::new(args.alpha).context("--alpha").or_usage()?;
+    let rule = Rule::new(args.min_effect, 0.0, alpha).context("--min-effect, --alpha").or_usage()?;
+    let settings = |(between, between_source)| Settings {
+        rule,
+        correction: args.correction.into(),
+        between,
+        between_source,
+        allow: args.allow.iter().copied().collect(),
+        wanted: gate.metrics(),
+    };
+    match (base, candidate) {
+        (
+            Side::Run { label, run, is_stored },
+            Side::Run { label: other_label, run: other, is_stored: other_is_stored },
+        ) => {
+            let from_store = is_stored || other_is_stored;
+            let settings = settings(between_runs(args, from_store, BETWEEN_RUNS)?);
+            compare_runs((&label, &run), (&other_label, &other), &settings).or_usage()
+        }
+        (Side::Profile(base), Side::Profile(candidate)) => {
+            let settings = settings(between_runs(args, false, BETWEEN_PROFILES)?);
+            let base = Profile { steps: args.base_steps, ..base };
+            let candidate = Profile { steps: args.candidate_steps, ..candidate };
+            compare_profiles(&base, &candidate, &settings).or_usage()
+        }
+        _ => Err(usage(format!(
+            "{} and {}: one is a run of kbench and the other a profile; compare two of a kind",
+            args.base, args.candidate
+        ))),
+    }
+}
+
+fn between_runs(args: &CompareArgs, from_store: bool, assumed: f64) -> Result<(BetweenRuns, String), Failure> {
+    if let Some(sd) = args.between_runs {
+        return Ok((BetweenRuns::Assumed { sd }, "given".to_owned()));
+    }
+    let estimated = match from_store {
+        true => {
+            let store = Store::open_existing(&kept::path(&args.store)?).or_usage()?;
+            between::estimate(&store.history(&HistoryFilter::default()).or_usage()?)
+        }
+        false => None,
+    };
+    Ok(estimated.unwrap_or((BetweenRuns::Assumed { sd: assumed }, "assumed".to_owned())))
+}
+
+fn format_of(args: &CompareArgs) -> Result<CompareFormat, Failure> {
+    if let Some(format) = args.format {
+        return Ok(format);
+    }
+    let Some(path) = &args.output else { return Ok(CompareFormat::Table) };
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("json") => Ok(CompareFormat::Json),
+        Some("md") => Ok(CompareFormat::Md),
+        Some("xml") => Ok(CompareFormat::Junit),
+        Some("txt") => Ok(CompareFormat::Table),
+        _ => Err(usage(format!(
+            "{}: the ending does not tell the format; end it in .json, .md, .xml or .txt, or give --format",
+            path.display()
+        ))),
+    }
+}
+
+fn write(args: &CompareArgs, format: CompareFormat, comparison: &Comparison) -> Result<(), Failure> {
+    let render = |out: &mut dyn Write, format: CompareFormat| match format {
+        CompareFormat::Table => render_table::write(out, comparison, args.top),
+        CompareFormat::Md => render_markdown::write(out, comparison, args.top),
+        CompareFormat::Junit => render_junit::write(out, comparison, args.strict),
+        CompareFormat::Json => {
+            serde_json::to_writer_pretty(&mut *out, comparison)?;
+            writeln!(out)
+        }
+    };
+    let also = [
+        (&args.junit, CompareFormat::Junit),
+        (&args.markdown, CompareFormat::Md),
+        (&args.json, CompareFormat::Json),
+        (&args.output, format),
+    ];
+    for (path, format) in also {
+        if let Some(path) = path {
+            super::write_whole(path, |out| render(out, format))?;
+        }
+    }
+    match &args.output {
+        Some(_) => Ok(()),
+        None => render(&mut io::stdout().lock(), format).map_err(from_output),
+    }
+}
+
+/// A wrong candidate goes before a regression, and that before an open question.
+fn exit_of(comparison: &Comparison, strict: bool) -> Exit {
+    let is_wrong = comparison.not_compared.iter().any(|case| case.candidate.as_deref() == Some("wrong"));
+    let is_open = match &comparison.gate {
+        Some(gate) => gate.checks.iter().any(|check| check.outcome == Check::Inconclusive),
+        None => comparison.cases.iter().any(|case| case.verdict == "INCONCLUSIVE"),
+    };
+    match &comparison.gate {
+        _ if is_wrong => Exit::Wrong,
+        Some(gate) if !gate.passed => Exit::Regression,
+        _ if strict && is_open => Exit::Inconclusive,
+        _ => Exit::Ok,
+    }
+}
+
+/// A failure that names a file.
+pub(super) fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
+    Failure { exit: Exit::Usage, error: anyhow!("{}: {error}", path.display()) }
+}

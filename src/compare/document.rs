@@ -1,0 +1,269 @@
+//! The document of a comparison, `kbench.compare/1` (docs/comparing.md). Keys are added, never renamed.
+
+use crate::report::document::Tool;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The schema that documents name.
+pub const SCHEMA: &str = "kbench.compare/1";
+
+/// A whole comparison: of two runs, of two builds that ran in turn, or of two profiles.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Always [`SCHEMA`].
+    pub schema: &'static str,
+    /// What made it.
+    pub tool: Tool,
+    /// How times came about.
+    pub method: Method,
+    /// What is compared with.
+    pub base: SideDoc,
+    /// What is under test.
+    pub candidate: SideDoc,
+    /// Facts about the surroundings that differ.
+    pub environment: Vec<Difference>,
+    /// Differences that would have forbidden the comparison and were allowed.
+    pub allowed: Vec<Difference>,
+    /// What counts as a change.
+    pub rule: RuleDoc,
+    /// Cases (or kernels of profiles), those that weigh most first.
+    pub cases: Vec<CaseDoc>,
+    /// What only one side has, or did not run.
+    pub not_compared: Vec<NotCompared>,
+    /// What the cases mean together; absent when nothing has a ratio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<SummaryDoc>,
+    /// What the gate found; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateDoc>,
+}
+
+/// How the figures of the two sides came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Launches in turn, in blocks.
+    Paired,
+    /// Two runs made apart: the error between runs is part of every interval.
+    SeparateRuns,
+    /// Emulated runs: nothing is uncertain.
+    Exact,
+    /// Whole profiles, kernel by kernel, normalised to a step.
+    Profiles,
+}
+
+/// One side.
+#[derive(Clone, Debug, Serialize)]
+pub struct SideDoc {
+    /// Name, file or run as asked for.
+    pub label: String,
+    /// Device; absent for profiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Architecture; absent for profiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+    /// Steps that a profile was divided by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    /// Kernel time of a profile, ns a step (or in all when steps are unknown).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_ns: Option<f64>,
+}
+
+/// A fact that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What.
+    pub what: String,
+    /// In the base; absent when it says nothing about it.
+    pub base: Option<String>,
+    /// In the candidate.
+    pub candidate: Option<String>,
+}
+
+/// What counts as a change.
+#[derive(Clone, Debug, Serialize)]
+pub struct RuleDoc {
+    /// Smallest relative change that is called one.
+    pub threshold: f64,
+    /// Relative change that SAME excludes.
+    pub margin: f64,
+    /// Error level of each verdict.
+    pub alpha: f64,
+    /// Correction of changes over cases.
+    pub correction: &'static str,
+    /// Relative standard deviation between runs of one build; absent where runs are not apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between_runs: Option<BetweenDoc>,
+}
+
+/// The error between runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct BetweenDoc {
+    /// Standard deviation of a run's log-median.
+    pub sd: f64,
+    /// `assumed`, or `stored runs` with their degrees of freedom.
+    pub source: String,
+}
+
+/// One case.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaseDoc {
+    /// Its id, without cache mode.
+    pub id: String,
+    /// Family.
+    pub family: String,
+    /// Kernel.
+    pub kernel: String,
+    /// Phase.
+    pub phase: String,
+    /// Cache state; absent on emulated devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
+    /// Share of the base's step.
+    pub share: f64,
+    /// True when both sides ran the same machine code; absent when a hash is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identical_code: Option<bool>,
+    /// `FASTER`, `SLOWER`, `SAME` or `INCONCLUSIVE`.
+    pub verdict: &'static str,
+    /// Why it is inconclusive, or what else must be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The quantity the verdict is about: `time`, or `bound` on emulated devices.
+    pub of: &'static str,
+    /// Its two values and their ratio; absent when one side has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<RatioDoc>,
+    /// The ratio in cycles of the median clock, where both sides know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles_ratio: Option<f64>,
+    /// Named quantities of both sides: those that changed, and all that a gate can ask for.
+    pub metrics: Vec<MetricDoc>,
+    /// What changed, what matters most first, as sentences.
+    pub why: Vec<String>,
+}
+
+/// A ratio and how well it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RatioDoc {
+    /// Base, ns.
+    pub base_ns: f64,
+    /// Candidate, ns.
+    pub candidate_ns: f64,
+    /// Candidate over base.
+    pub ratio: f64,
+    /// Interval of the ratio at `1 − alpha`; absent when it is not known, equal ends when nothing is uncertain.
+    pub interval: Option<[f64; 2]>,
+    /// p-value of no change, corrected over cases.
+    pub p_adjusted: f64,
+    /// Standard error of the ratio's logarithm from the samples of this case.
+    pub own_error: f64,
+    /// Standard error of the ratio's logarithm that all cases share.
+    pub common_error: f64,
+}
+
+/// A quantity of both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MetricDoc {
+    /// Its name: `bound`, `insts`, ..., or a counter's.
+    pub name: String,
+    /// Base.
+    pub base: f64,
+    /// Candidate.
+    pub candidate: f64,
+    /// Relative change; absent when the base is 0 and the candidate is not.
+    pub change: Option<f64>,
+    /// Unit.
+    pub unit: String,
+    /// How it is known: `measured`, `exact`, `model`, `derived` or `resource`.
+    pub kind: String,
+}
+
+/// A case that could not be compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotCompared {
+    /// Its id.
+    pub id: String,
+    /// Family.
+    pub family: String,
+    /// Status in the base; absent when it is not there.
+    pub base: Option<String>,
+    /// Status in the candidate; absent when it is not there.
+    pub candidate: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// What the cases mean together.
+#[derive(Clone, Debug, Serialize)]
+pub struct SummaryDoc {
+    /// The quantity: `time` or `bound`.
+    pub of: &'static str,
+    /// Expected change of the whole step.
+    pub step: StepDoc,
+    /// The same for the compared kernels of each phase.
+    pub by_phase: BTreeMap<String, StepDoc>,
+    /// Geometric mean of the ratios, each case counting the same: a secondary figure.
+    pub geometric_mean: f64,
+    /// Cases by verdict.
+    pub verdicts: BTreeMap<&'static str, usize>,
+    /// How shares were made.
+    pub weights: &'static str,
+}
+
+/// Expected change of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StepDoc {
+    /// Relative change: −0.02 is 2 % less.
+    pub change: f64,
+    /// Its 95 % interval.
+    pub interval: [f64; 2],
+    /// Share of the step that was compared.
+    pub share: f64,
+    /// Cases.
+    pub cases: usize,
+}
+
+/// What a gate found.
+#[derive(Clone, Debug, Serialize)]
+pub struct GateDoc {
+    /// True when nothing failed (inconclusive checks pass unless asked to be strict).
+    pub passed: bool,
+    /// Each check.
+    pub checks: Vec<CheckDoc>,
+}
+
+/// One check of a gate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckDoc {
+    /// Case id; `step` for the whole.
+    pub case: String,
+    /// Family; empty for the step.
+    pub family: String,
+    /// Metric.
+    pub metric: String,
+    /// The limit, as given.
+    pub limit: String,
+    /// Base.
+    pub base: Option<f64>,
+    /// Candidate.
+    pub candidate: Option<f64>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// One sentence.
+    pub message: String,
+}
+
+/// What came of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Within the limit.
+    Pass,
+    /// Beyond it: a regression.
+    Fail,
+    /// The samples do not tell.
+    Inconclusive,
+}

@@ -1,0 +1,191 @@
+//! Which case goes with which, and whether two runs may be compared at all.
+
+use super::document::{Difference, NotCompared};
+use super::read::{Case, Run, plain};
+use clap::ValueEnum;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A difference that forbids a comparison unless it is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Obstacle {
+    /// Another device, or another kind of device.
+    Device,
+    /// Another architecture.
+    Arch,
+    /// Another cache state.
+    Cache,
+    /// Another time source.
+    TimeSource,
+    /// Another part of the workgroups was emulated.
+    EmuSample,
+}
+
+impl Obstacle {
+    /// The word of `--allow`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Obstacle::Device => "device",
+            Obstacle::Arch => "arch",
+            Obstacle::Cache => "cache",
+            Obstacle::TimeSource => "time-source",
+            Obstacle::EmuSample => "emu-sample",
+        }
+    }
+}
+
+/// Two runs side by side.
+#[derive(Debug)]
+pub struct Pairing<'a> {
+    /// Cases that ran on both sides, in the base's order.
+    pub pairs: Vec<(&'a Case, &'a Case)>,
+    /// The others.
+    pub rest: Vec<NotCompared>,
+    /// What forbids the comparison.
+    pub obstacles: Vec<(Obstacle, Difference)>,
+}
+
+/// What makes cases the same: id, phase, cache state, and which of several with these.
+type Key<'a> = (&'a str, &'a str, Option<&'a str>, usize);
+
+/// Pairs the cases of two runs. `any_cache` pairs those of different cache states too.
+pub fn pair<'a>(base: &'a Run, candidate: &'a Run, any_cache: bool) -> Pairing<'a> {
+    let mut obstacles = device_obstacles(base, candidate);
+    let bases = keys(base, any_cache);
+    let candidates = keys(candidate, any_cache);
+    let others: BTreeMap<Key<'a>, &'a Case> = candidates.iter().copied().collect();
+    let mut pairing = Pairing { pairs: Vec::new(), rest: Vec::new(), obstacles: Vec::new() };
+    let mut met = BTreeSet::new();
+    for (key, case) in &bases {
+        match others.get(key) {
+            Some(other) => {
+                met.insert(*key);
+                pairing.meet(case, other, &mut obstacles);
+            }
+            None => pairing.rest.push(alone(case, true)),
+        }
+    }
+    let unmet = candidates.iter().filter(|(key, _)| !met.contains(key));
+    pairing.rest.extend(unmet.map(|(_, case)| alone(case, false)));
+    if pairing.pairs.is_empty() {
+        obstacles.extend(cache_obstacle(base, candidate));
+    }
+    obstacles.sort_by_key(|(obstacle, _)| *obstacle);
+    obstacles.dedup();
+    pairing.obstacles = obstacles;
+    pairing
+}
+
+impl<'a> Pairing<'a> {
+    fn meet(&mut self, base: &'a Case, candidate: &'a Case, obstacles: &mut Vec<(Obstacle, Difference)>) {
+        if !base.is_ok() || !candidate.is_ok() {
+            let (side, case) = if candidate.is_ok() { ("base", base) } else { ("candidate", candidate) };
+            let why = case.reason.as_deref().unwrap_or("no reason was given");
+            self.rest.push(NotCompared {
+                id: base.plain_id().to_owned(),
+                family: base.family.clone(),
+                base: Some(base.status.clone()),
+                candidate: Some(candidate.status.clone()),
+                reason: format!("{} in the {side}: {why}", case.status),
+            });
+            return;
+        }
+        if let (Some(one), Some(other)) = (&base.timing, &candidate.timing) {
+            let mut differ = |obstacle, what: &str, one: &str, other: &str| {
+                if one != other {
+                    obstacles.push((obstacle, difference(what, Some(one), Some(other))));
+                }
+            };
+            differ(Obstacle::TimeSource, "time source", &one.source, &other.source);
+            differ(Obstacle::Cache, "cache state", &one.cache, &other.cache);
+        }
+        let part = |case: &Case| case.launches.iter().map(|launch| launch.sampled).collect::<Vec<_>>();
+        let (one, other) = (part(base), part(candidate));
+        // Another grid is part of what a build changes; only another choice of its workgroups is in the way.
+        if one.iter().any(Option::is_some) != other.iter().any(Option::is_some) {
+            let text = |sampled: bool| if sampled { "a sample of the workgroups" } else { "all workgroups" };
+            let texts = [one, other].map(|parts| text(parts.iter().any(Option::is_some)));
+            obstacles.push((Obstacle::EmuSample, difference("emulated", Some(texts[0]), Some(texts[1]))));
+        }
+        self.pairs.push((base, candidate));
+    }
+}
+
+fn keys(run: &Run, any_cache: bool) -> Vec<(Key<'_>, &Case)> {
+    let mut seen: BTreeMap<(&str, &str, Option<&str>), usize> = BTreeMap::new();
+    let key = |case| {
+        let case: &Case = case;
+        let cache = if any_cache { None } else { case.cache() };
+        let count = seen.entry((case.plain_id(), &case.weight.phase, cache)).or_default();
+        *count += 1;
+        ((case.plain_id(), case.weight.phase.as_str(), cache, *count), case)
+    };
+    run.cases.iter().map(key).collect()
+}
+
+fn alone(case: &Case, in_base: bool) -> NotCompared {
+    let status = Some(case.status.clone());
+    let cache = case.cache().map_or_else(String::new, |cache| format!(" ({cache})"));
+    let side = if in_base { "base" } else { "candidate" };
+    NotCompared {
+        id: case.plain_id().to_owned(),
+        family: case.family.clone(),
+        base: status.clone().filter(|_| in_base),
+        candidate: status.filter(|_| !in_base),
+        reason: format!("only in the {side}{cache}"),
+    }
+}
+
+fn difference(what: &str, base: Option<&str>, candidate: Option<&str>) -> Difference {
+    Difference { what: what.to_owned(), base: base.map(str::to_owned), candidate: candidate.map(str::to_owned) }
+}
+
+fn device_obstacles(base: &Run, candidate: &Run) -> Vec<(Obstacle, Difference)> {
+    let (one, other) = (&base.device, &candidate.device);
+    let mut found = Vec::new();
+    let mut differ = |obstacle, what: &str, one: &str, other: &str| {
+        if one != other {
+            found.push((obstacle, difference(what, Some(one), Some(other))));
+        }
+    };
+    differ(Obstacle::Device, "kind of device", &one.kind, &other.kind);
+    differ(Obstacle::Device, "device", &one.name, &other.name);
+    differ(Obstacle::Arch, "architecture", &one.arch, &other.arch);
+    found
+}
+
+/// Runs that share cases, but none in the same cache state.
+fn cache_obstacle(base: &Run, candidate: &Run) -> Option<(Obstacle, Difference)> {
+    let ids: BTreeSet<&str> = base.cases.iter().map(Case::plain_id).collect();
+    if !candidate.cases.iter().any(|case| ids.contains(case.plain_id())) {
+        return None;
+    }
+    let caches = |run: &Run| {
+        let found: BTreeSet<String> = run.cases.iter().filter_map(Case::cache).map(str::to_owned).collect();
+        found.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let (one, other) = (caches(base), caches(candidate));
+    (one != other).then(|| (Obstacle::Cache, difference("cache state", Some(&one), Some(&other))))
+}
+
+/// Facts about the surroundings that differ: environment, options that shape results, the tool.
+pub fn environment(base: &Run, candidate: &Run) -> Vec<Difference> {
+    let mut found = Vec::new();
+    for (what, one, other) in [
+        ("", &base.environment, &candidate.environment),
+        ("option ", &base.options, &candidate.options),
+        ("kbench ", &base.tool, &candidate.tool),
+    ] {
+        let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+        for name in names.into_iter().filter(|name| one.get(*name) != other.get(*name)) {
+            let text = |map: &BTreeMap<String, Value>| map.get(name).map(plain);
+            found.push(Difference { what: format!("{what}{name}"), base: text(one), candidate: text(other) });
+        }
+    }
+    for (what, run) in [("base", base), ("candidate", candidate)] {
+        if run.interrupted {
+            found.push(difference(&format!("the {what} was interrupted"), None, None));
+        }
+    }
+    found
+}

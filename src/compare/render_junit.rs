@@ -1,0 +1,74 @@
+//! A gate's checks as JUnit XML, which CI servers show as tests: a check beyond its limit is a failure, an inconclusive one
+//! is skipped (or a failure when the gate is strict).
+
+use super::case::change_text;
+use super::document::{CheckDoc, Comparison, Outcome};
+use std::io::{self, Write};
+
+/// Writes the checks. Without a gate each case is a test that passes, with its verdict as output.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn write(out: &mut dyn Write, comparison: &Comparison, strict: bool) -> io::Result<()> {
+    let checks = comparison.gate.as_ref().map_or(&[][..], |gate| &gate.checks);
+    let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
+    let (failed, open) = (count(Outcome::Fail), count(Outcome::Inconclusive));
+    let (failures, skipped) = if strict { (failed + open, 0) } else { (failed, open) };
+    let tests = if comparison.gate.is_some() { checks.len() } else { comparison.cases.len() };
+    let name = format!("{} → {}", comparison.base.label, comparison.candidate.label);
+    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+    writeln!(out, "<testsuites tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\">")?;
+    writeln!(
+        out,
+        "  <testsuite name=\"{}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\">",
+        escape(&name)
+    )?;
+    match &comparison.gate {
+        Some(gate) => gate.checks.iter().try_for_each(|check| test(out, check, strict))?,
+        None => {
+            for case in &comparison.cases {
+                let change = case.ratio.map_or_else(String::new, |ratio| change_text(Some(ratio.ratio - 1.0)));
+                head(out, &case.family, &case.id)?;
+                writeln!(out, "><system-out>{} {}</system-out></testcase>", case.verdict, escape(&change))?;
+            }
+        }
+    }
+    writeln!(out, "  </testsuite>\n</testsuites>")
+}
+
+fn head(out: &mut dyn Write, family: &str, name: &str) -> io::Result<()> {
+    write!(out, "    <testcase classname=\"kbench.{}\" name=\"{}\"", escape(family), escape(name))
+}
+
+fn test(out: &mut dyn Write, check: &CheckDoc, strict: bool) -> io::Result<()> {
+    let family = if check.family.is_empty() { "step" } else { &check.family };
+    head(out, family, &format!("{}: {} {}", check.case, check.metric, check.limit))?;
+    let message = escape(&check.message);
+    match check.outcome {
+        Outcome::Pass => writeln!(out, "><system-out>{message}</system-out></testcase>"),
+        Outcome::Inconclusive if !strict => writeln!(out, "><skipped message=\"inconclusive: {message}\"/></testcase>"),
+        Outcome::Inconclusive => {
+            writeln!(out, "><failure type=\"inconclusive\" message=\"{message}\">{message}</failure></testcase>")
+        }
+        Outcome::Fail => {
+            writeln!(out, "><failure type=\"regression\" message=\"{message}\">{message}</failure></testcase>")
+        }
+    }
+}
+
+/// Text of an attribute or element. Control characters have no form in XML 1.0 and become blanks.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\u{fffe}' | '\u{ffff}' => escaped.push(' '),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

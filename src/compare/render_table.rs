@@ -1,0 +1,196 @@
+//! A comparison as text for people.
+
+use super::case::change_text;
+use super::document::{CaseDoc, Comparison, Difference, GateDoc, Method, Outcome, StepDoc};
+use crate::report::units;
+use std::io::{self, Write};
+
+/// Longest text of a difference or a name that a line shows.
+const WIDE: usize = 78;
+
+/// Writes the comparison; at most `top` cases that are SAME.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn write(out: &mut dyn Write, comparison: &Comparison, top: usize) -> io::Result<()> {
+    head(out, comparison)?;
+    let (cases, hidden) = shown(&comparison.cases, top);
+    for case in &cases {
+        row(out, case)?;
+    }
+    if hidden > 0 {
+        writeln!(out, "... and {hidden} more that are SAME (--top)")?;
+    }
+    if !comparison.not_compared.is_empty() {
+        writeln!(out, "\nnot compared:")?;
+        for case in &comparison.not_compared {
+            writeln!(out, "  {}: {}", units::shorten(&case.id, WIDE), case.reason)?;
+        }
+    }
+    foot(out, comparison)
+}
+
+/// The cases that are shown: all that are not SAME, and `top` of those that are; and how many are not shown.
+pub(super) fn shown(cases: &[CaseDoc], top: usize) -> (Vec<&CaseDoc>, usize) {
+    let mut left = top;
+    let chosen: Vec<&CaseDoc> = cases
+        .iter()
+        .filter(|case| {
+            let same = case.verdict == "SAME";
+            let fits = !same || left > 0;
+            left -= usize::from(same && fits);
+            fits
+        })
+        .collect();
+    let hidden = cases.len() - chosen.len();
+    (chosen, hidden)
+}
+
+fn head(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+    for (word, side) in [("base", &comparison.base), ("candidate", &comparison.candidate)] {
+        let mut text = format!("{word:<10} {}", side.label);
+        if let (Some(device), Some(arch)) = (&side.device, &side.arch) {
+            text.push_str(&format!("  ({device}, {arch})"));
+        }
+        if let Some(ns) = side.kernel_ns {
+            let per = side.steps.map_or_else(|| "in all".to_owned(), |steps| format!("a step, {steps} steps"));
+            text.push_str(&format!("  ({} of kernels {per})", units::time(ns, 4)));
+        }
+        writeln!(out, "{text}")?;
+    }
+    writeln!(out, "{}", rule(comparison))?;
+    for (word, list) in [("differs", &comparison.environment), ("allowed", &comparison.allowed)] {
+        for difference in list {
+            writeln!(out, "{word:<10} {}", difference_text(difference))?;
+        }
+    }
+    writeln!(out)
+}
+
+/// What the words mean, in one sentence.
+pub(super) fn rule(comparison: &Comparison) -> String {
+    let rule = &comparison.rule;
+    let (threshold, margin) = (units::percent(rule.threshold), units::percent(rule.margin));
+    match (comparison.method, &rule.between_runs) {
+        (Method::Exact, _) => {
+            format!(
+                "emulated: figures are exact, FASTER and SLOWER are of the bound beyond {threshold}; no time was measured"
+            )
+        }
+        (Method::Paired, _) => format!(
+            "in turn: a change is beyond {threshold} and significant at {} (correction: {}); SAME excludes {margin}",
+            units::percent(rule.alpha),
+            rule.correction
+        ),
+        (_, between) => {
+            let error = between.as_ref().map_or_else(String::new, |between| {
+                format!("; runs of one build differ by {} ({})", units::percent(between.sd), between.source)
+            });
+            format!(
+                "made apart: a change is beyond {threshold} and significant at {} (correction: {}); SAME excludes {margin}{error}",
+                units::percent(rule.alpha),
+                rule.correction
+            )
+        }
+    }
+}
+
+pub(super) fn difference_text(difference: &Difference) -> String {
+    match (&difference.base, &difference.candidate) {
+        (None, None) => difference.what.clone(),
+        (base, candidate) => {
+            let text =
+                |side: &Option<String>| side.as_deref().map_or("none".to_owned(), |text| units::shorten(text, WIDE));
+            format!("{}: {} → {}", difference.what, text(base), text(candidate))
+        }
+    }
+}
+
+/// The change and its interval: `+3.1 % (+0.2 to +6.0)`.
+pub(super) fn ratio_text(case: &CaseDoc) -> String {
+    let Some(ratio) = case.ratio else { return "–".to_owned() };
+    let change = change_text(Some(ratio.ratio - 1.0));
+    match ratio.interval {
+        Some([lo, hi]) if lo < hi => format!("{change} ({:+.2} to {:+.2})", (lo - 1.0) * 100.0, (hi - 1.0) * 100.0),
+        Some(_) => change,
+        None => format!("{change} (no interval)"),
+    }
+}
+
+/// Base and candidate values: a bound is never shown as a time.
+pub(super) fn values_text(case: &CaseDoc) -> String {
+    let word = if case.of == "bound" { "bound " } else { "" };
+    case.ratio.map_or_else(
+        || "–".to_owned(),
+        |ratio| format!("{word}{} → {}", units::time(ratio.base_ns, 4), units::time(ratio.candidate_ns, 4)),
+    )
+}
+
+fn row(out: &mut dyn Write, case: &CaseDoc) -> io::Result<()> {
+    let share = if case.share > 0.0 { units::percent(case.share) } else { "–".to_owned() };
+    let cache = case.cache.as_deref().map_or_else(String::new, |cache| format!(" {cache}"));
+    let code = if case.identical_code == Some(true) { "  identical machine code" } else { "" };
+    writeln!(out, "{:<12} {share:>7}  {}{cache}{code}", case.verdict, units::shorten(&case.id, WIDE))?;
+    writeln!(out, "{:22}{}  {}", "", values_text(case), ratio_text(case))?;
+    if let Some(reason) = &case.reason {
+        writeln!(out, "{:22}{reason}", "")?;
+    }
+    if !case.why.is_empty() {
+        writeln!(out, "{:22}{}", "", case.why.join(", "))?;
+    }
+    Ok(())
+}
+
+pub(super) fn step_text(step: &StepDoc) -> String {
+    let change = change_text(Some(step.change));
+    match step.interval {
+        [lo, hi] if lo < hi => format!("{change} ({:+.2} to {:+.2})", lo * 100.0, hi * 100.0),
+        _ => change,
+    }
+}
+
+fn foot(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+    if let Some(summary) = &comparison.summary {
+        let of = if summary.of == "bound" { "bound of the step" } else { "the step" };
+        writeln!(out)?;
+        writeln!(
+            out,
+            "expected change of {of}: {}, from {} of it ({})",
+            step_text(&summary.step),
+            units::percent(summary.step.share),
+            summary.weights
+        )?;
+        for (phase, step) in &summary.by_phase {
+            writeln!(out, "  {phase}: {} over {} compared cases", step_text(step), step.cases)?;
+        }
+        let counts: Vec<String> = summary
+            .verdicts
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(word, count)| format!("{count} {word}"))
+            .collect();
+        writeln!(
+            out,
+            "{} cases: {}; geometric mean of the ratios {}",
+            comparison.cases.len(),
+            counts.join(", "),
+            units::significant(summary.geometric_mean, 5)
+        )?;
+    }
+    if let Some(gate) = &comparison.gate {
+        writeln!(out, "\n{}", gate_text(gate))?;
+        for check in gate.checks.iter().filter(|check| check.outcome != Outcome::Pass) {
+            let word = if check.outcome == Outcome::Fail { "FAILED" } else { "open" };
+            writeln!(out, "  {word}: {}: {}", units::shorten(&check.case, WIDE), check.message)?;
+        }
+    }
+    Ok(())
+}
+
+/// The gate in one line.
+pub(super) fn gate_text(gate: &GateDoc) -> String {
+    let count = |outcome| gate.checks.iter().filter(|check| check.outcome == outcome).count();
+    let (failed, open) = (count(Outcome::Fail), count(Outcome::Inconclusive));
+    let word = if gate.passed { "gate: passed" } else { "gate: FAILED" };
+    format!("{word}: {} checks, {failed} failed, {open} inconclusive", gate.checks.len())
+}
