@@ -4,6 +4,7 @@
 pub mod cli;
 pub mod command;
 pub mod compare;
+pub mod counters;
 pub mod device;
 pub mod exit;
 pub mod journal;
