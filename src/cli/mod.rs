@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and how each answer ends.
 
 mod args;
+mod doctor;
 mod emu;
 
 mod kernels;
@@ -8,6 +9,7 @@ mod kernels;
 pub use args::{
     Cli, Command, CompletionsArgs, InspectArgs, InspectFormat, InventoryArgs, PeaksArgs, ReadArgs, RunArgs,
 };
+pub use doctor::{DevicesArgs, DoctorArgs, DoctorFormat};
 pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
 
@@ -36,6 +38,8 @@ pub fn main() -> Exit {
         Some(Command::Kernels(args)) => command::kernels::run(&args),
         Some(Command::Emu(args)) => command::emu::run(&args),
         Some(Command::Worker) => command::worker::run(),
+        Some(Command::Doctor(args)) => command::doctor::run(&args),
+        Some(Command::Devices(args)) => command::devices::run(&args),
         Some(Command::Completions(args)) => command::completions::run(&args),
     };
     match outcome {

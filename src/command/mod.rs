@@ -2,11 +2,14 @@
 
 pub mod build;
 pub mod completions;
+pub mod devices;
+pub mod doctor;
 pub mod emu;
 pub mod inspect;
 pub mod inventory;
 pub mod kernels;
 pub mod peaks;
+mod probe;
 pub mod run;
 pub mod worker;
 
