@@ -1,6 +1,7 @@
 //! Arguments of every command.
 
 use super::compare::CompareArgs;
+use super::doctor::{DevicesArgs, DoctorArgs};
 use super::emu::EmuArgs;
 use super::kernels::{BuildArgs, KernelsArgs};
 use super::store::{ExportArgs, HistoryArgs, ImportArgs, PruneArgs, ShowArgs, StoreFile};
@@ -104,6 +105,12 @@ Examples:
                                                       a hand-written kernel with padded argument slots
   kbench emu k.co --grid 1 --block 64 --trace         every instruction that is executed")]
     Emu(EmuArgs),
+    /// Say what this machine has for driving GPUs, what is missing, and what to do about it
+    #[command(after_help = "\
+Exit codes: 0 when nothing is broken (a machine without a GPU is not), 5 when something is there that cannot be used.")]
+    Doctor(DoctorArgs),
+    /// List the devices that --device takes: GPUs, emulated GPUs and the host
+    Devices(DevicesArgs),
     /// Own a device and run cases for the kbench that started this (not for people)
     #[command(hide = true)]
     Worker,

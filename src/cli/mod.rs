@@ -2,6 +2,7 @@
 
 mod args;
 mod compare;
+mod doctor;
 mod emu;
 
 mod kernels;
@@ -11,6 +12,7 @@ pub use args::{
     Cli, Command, CompletionsArgs, InspectArgs, InspectFormat, InventoryArgs, PeaksArgs, ReadArgs, RunArgs,
 };
 pub use compare::{CompareArgs, CompareFormat, CorrectionChoice};
+pub use doctor::{DevicesArgs, DoctorArgs, DoctorFormat};
 pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
 pub use store::{ExportArgs, HistoryArgs, HistoryFormat, ImportArgs, PruneArgs, ShowArgs, ShowFormat, StoreFile};
@@ -46,6 +48,8 @@ pub fn main() -> Exit {
         Some(Command::Export(args)) => command::store::export(&args),
         Some(Command::Import(args)) => command::store::import(&args),
         Some(Command::Prune(args)) => command::store::prune(&args),
+        Some(Command::Doctor(args)) => command::doctor::run(&args),
+        Some(Command::Devices(args)) => command::devices::run(&args),
         Some(Command::Completions(args)) => command::completions::run(&args),
     };
     match outcome {

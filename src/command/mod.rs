@@ -3,12 +3,15 @@
 pub mod build;
 pub mod compare;
 pub mod completions;
+pub mod devices;
+pub mod doctor;
 pub mod emu;
 pub mod inspect;
 pub mod inventory;
 mod kept;
 pub mod kernels;
 pub mod peaks;
+mod probe;
 pub mod run;
 pub mod worker;
 pub mod store;

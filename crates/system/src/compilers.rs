@@ -36,9 +36,9 @@ pub fn compilers(root: &Root, variables: &dyn Fn(&str) -> Option<OsString>) -> V
         }
     };
     if let Some(named) = variable("KBENCH_CLANG") {
-        // It may have arguments, such as `zig clang`; the first word is the file.
+        // A zig executable is named with its kind before it.
         let named = named.to_string_lossy().into_owned();
-        let file = named.split_whitespace().next().unwrap_or_default();
+        let file = named.strip_prefix("zig:").unwrap_or(&named);
         let file = if file.contains('/') { Some(root.path(file)) } else { in_path(file) };
         file.into_iter().for_each(|file| add("$KBENCH_CLANG", file));
     }

@@ -169,7 +169,7 @@ fn compilers_are_found_in_the_order_in_which_builds_take_them() {
     tree.put("bin/clang", "not executable");
     let variables = |name: &str| match name {
         "PATH" => Some(OsString::from("/bin:/usr/bin")),
-        "KBENCH_CLANG" => Some(OsString::from("/home/zig clang")),
+        "KBENCH_CLANG" => Some(OsString::from("zig:/home/zig")),
         _ => None,
     };
     let found: Vec<_> =
