@@ -7,7 +7,7 @@
 mod confirm;
 mod pack;
 
-pub use confirm::Oracle;
+pub use confirm::{Oracle, PlanError};
 
 use crate::arch::Arch;
 use crate::catalog::{Catalog, CatalogError, Event};
