@@ -33,7 +33,7 @@ fn through(policy: Policy, length: usize, records: u64) -> Duration {
     let start = Instant::now();
     let writer = thread::spawn(move || {
         let mut bytes = 0_usize;
-        while let Some(batch) = reader.next() {
+        while let Some(batch) = reader.next_batch() {
             bytes += batch.map(<[u8]>::len).sum::<usize>();
         }
         bytes

@@ -49,7 +49,7 @@ fn run(policy: Policy, size: &str, pause: Duration) -> Outcome {
     let mut seen = vec![0_u64; PRODUCERS as usize];
     let mut next = vec![0_u64; PRODUCERS as usize];
     let mut batches = 0_u64;
-    while let Some(batch) = reader.next() {
+    while let Some(batch) = reader.next_batch() {
         for record in batch {
             let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().unwrap());
             let (id, number) = (word(0), word(8));

@@ -135,7 +135,7 @@ fn traces_pass_through_csv_and_the_inventory() {
         let back = read_kernel_trace(&path).unwrap();
         assert_eq!(back.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>(), [PLAIN, second]);
         let bare = |dispatches: &[Dispatch]| -> Vec<Dispatch> {
-            dispatches.iter().cloned().map(|dispatch| Dispatch { counters: BTreeMap::new(), ..dispatch }).collect()
+            dispatches.iter().map(|dispatch| Dispatch { counters: BTreeMap::new(), ..dispatch.clone() }).collect()
         };
         assert_eq!(back.dispatches, bare(&run.dispatches));
     }

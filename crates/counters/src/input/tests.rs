@@ -74,7 +74,10 @@ fn mistakes_are_told_with_their_place() {
     assert!(refusal(Format::Json, r#"{"jobs": [{"pmc": [1]}]}"#).what.contains("job 1"));
     assert!(refusal(Format::Json, r#"{"jobs": [{"kernel_iteration_range": "[4-2]"}]}"#).what.contains("from 1"));
     assert!(refusal(Format::Json, &format!("{}{}", "[".repeat(100_000), "]".repeat(100_000))).what.contains("JSON"));
-    assert!(refusal(Format::Yaml, &format!("jobs: {}", "[".repeat(100_000))).what.contains("deeply"));
+    assert!(
+        refusal(Format::Yaml, &format!("jobs: {}{}", "[".repeat(100_000), "]".repeat(100_000))).what.contains("deeply")
+    );
+    assert!(refusal(Format::Yaml, &"jobs: [\n".repeat(100_000)).what.contains("not closed"));
     assert!(refusal(Format::Yaml, &"- ".repeat(100_000)).what.contains("deeply"));
     assert!(refusal(Format::Text, &"#".repeat(2 << 20)).what.contains("1 MiB"));
     assert!(Format::of("a.toml").is_err());

@@ -348,7 +348,7 @@ pub struct Reader {
 
 impl Reader {
     /// Waits for records and takes out some, oldest first. `None` when all producers are gone and the ring is empty.
-    pub fn next(&mut self) -> Option<Batch<'_>> {
+    pub fn next_batch(&mut self) -> Option<Batch<'_>> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         if state.used < shared.watermark && state.producers > 0 {
@@ -364,7 +364,7 @@ impl Reader {
     }
 
     /// Takes out what is there without waiting; an empty batch when there is nothing.
-    pub fn try_next(&mut self) -> Batch<'_> {
+    pub fn take_ready(&mut self) -> Batch<'_> {
         let shared = Arc::clone(&self.shared);
         let state = shared.lock();
         self.take(state)

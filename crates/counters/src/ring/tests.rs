@@ -11,7 +11,7 @@ fn drain(reader: &mut Reader) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     loop {
         let before = all.len();
-        all.extend(reader.try_next().map(<[u8]>::to_vec));
+        all.extend(reader.take_ready().map(<[u8]>::to_vec));
         if all.len() == before {
             return all;
         }
@@ -42,7 +42,7 @@ fn records_come_out_as_they_went_in() {
     assert_eq!(producer.push_parts(&[b"tw", b"", b"o"]), Pushed::Kept);
     assert_eq!(drain(&mut reader), [&b"one"[..], b"", b"two"]);
     drop(producer);
-    assert!(reader.next().is_none());
+    assert!(reader.next_batch().is_none());
 }
 
 #[test]
@@ -123,7 +123,7 @@ proptest! {
                     pushed += 1;
                 }
                 None => {
-                    let found: Vec<Vec<u8>> = reader.try_next().map(<[u8]>::to_vec).collect();
+                    let found: Vec<Vec<u8>> = reader.take_ready().map(<[u8]>::to_vec).collect();
                     let expected: Vec<Vec<u8>> = list.records.drain(..found.len()).collect();
                     prop_assert_eq!(found, expected);
                 }

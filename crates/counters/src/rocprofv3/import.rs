@@ -21,6 +21,9 @@ pub struct ImportedCase {
     pub measured: Measured,
 }
 
+/// What makes launches one case: kernel, grid, workgroup.
+type Key<'r> = (&'r str, [u64; 3], [u32; 3]);
+
 impl Agent {
     /// Sizes that formulas need, where the agent's columns have them.
     pub fn geometry(&self) -> Option<Geometry> {
@@ -47,12 +50,12 @@ impl Agent {
 /// is marked.
 pub fn cases(run: &Run, agent: Option<u32>, geometry: Geometry) -> Vec<ImportedCase> {
     let names: BTreeMap<u64, &str> = run.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
-    let mut groups: BTreeMap<(&str, [u64; 3], [u32; 3]), Vec<&Dispatch>> = BTreeMap::new();
+    let mut groups: BTreeMap<Key<'_>, Vec<&Dispatch>> = BTreeMap::new();
     for dispatch in run.dispatches.iter().filter(|dispatch| agent.is_none_or(|agent| dispatch.agent == agent)) {
         let name = names.get(&dispatch.kernel_id).copied().unwrap_or_default();
         groups.entry((name, dispatch.grid, dispatch.workgroup)).or_default().push(dispatch);
     }
-    let case = |((kernel, grid, workgroup), dispatches): ((&str, _, _), Vec<&Dispatch>)| ImportedCase {
+    let case = |((kernel, grid, workgroup), dispatches): (Key<'_>, Vec<&Dispatch>)| ImportedCase {
         kernel: kernel.to_owned(),
         grid,
         workgroup,
