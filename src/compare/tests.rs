@@ -1,1 +1,503 @@
+//! Runs and profiles made here, compared.
 
+use super::document::{Comparison, Method, Outcome};
+use super::gate::{Gate, GateError, Limit, matches};
+use super::pairing::Obstacle;
+use super::profiles::{Profile, compare_profiles};
+use super::read::{ReadError, Run};
+use super::*;
+use kbench_profile::{Inventory, Location, Phase, Provenance, Row, Source};
+use kbench_stats::{BetweenRuns, Correction, Probability, Rule};
+use kbench_workload::Family;
+use proptest::{prelude::*, test_runner::Config};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+fn settings(allow: &[Obstacle]) -> Settings {
+    Settings {
+        rule: Rule::new(0.01, 0.0, Probability::new(0.05).unwrap()).unwrap(),
+        correction: Correction::Holm,
+        between: BetweenRuns::Assumed { sd: 0.01 },
+        between_source: "assumed".to_owned(),
+        allow: allow.iter().copied().collect(),
+        wanted: BTreeSet::new(),
+    }
+}
+
+/// A measured case: median and 95 % interval of ±0.2 %.
+fn timed(id: &str, share: f64, median_ns: f64) -> Value {
+    json!({
+        "id": id, "family": "gemm", "kernel": "k", "weight": {"calls": 10, "share": share, "phase": "decode"}, "status": "ok",
+        "build": {"file": "a.co", "sha256": "aa"},
+        "timing": {"source": "dispatch", "cache": "cold", "median_ns": median_ns,
+                   "ci95_ns": [median_ns * 0.998, median_ns * 1.002]},
+    })
+}
+
+fn emulated(id: &str, bound_ns: f64, instructions: u64, conflicts: f64) -> Value {
+    json!({
+        "id": id, "family": "gemm", "weight": {"calls": 10, "phase": "decode"}, "status": "ok",
+        "bound": {"ns": bound_ns, "limiter": "valu", "by_resource": {"valu": bound_ns, "hbm": 3.0}},
+        "counters": {"SQ_LDS_BANK_CONFLICT": {"value": conflicts, "unit": "cycles", "kind": "model"},
+                     "SQ_INSTS_VALU": {"value": 5.0, "unit": "count", "kind": "exact"},
+                     "FETCH_SIZE": {"value": 2.0, "unit": "KiB", "kind": "derived"},
+                     "WRITE_SIZE": {"value": 1.0, "unit": "KiB", "kind": "derived"}},
+        "launches": [{"instructions": instructions, "lds_bytes": 1024, "waves_per_simd": 8.0,
+                      "resources": {"vgprs": 64, "scratch_bytes": 0}}],
+    })
+}
+
+fn document(kind: &str, cases: Vec<Value>) -> Value {
+    json!({"schema": "kbench.run/1", "tool": {"version": "1"}, "device": {"kind": kind, "name": "D", "arch": "gfx942"},
+           "environment": {"rocm": "7.0"}, "options": {"seed": 1}, "cases": cases})
+}
+
+fn run_of(document: Value) -> Run {
+    Run::of(document).unwrap()
+}
+
+fn run(cases: Vec<Value>) -> Run {
+    run_of(document("hip", cases))
+}
+
+fn compared(base: &Run, candidate: &Run) -> Comparison {
+    compare_runs(("base", base), ("cand", candidate), &settings(&[])).unwrap()
+}
+
+fn verdicts(comparison: &Comparison) -> Vec<(&str, &str)> {
+    comparison.cases.iter().map(|case| (case.id.as_str(), case.verdict)).collect()
+}
+
+#[test]
+fn separate_runs_get_the_words_that_their_distance_allows() {
+    let base = run(vec![timed("a", 0.5, 100.0), timed("b", 0.3, 100.0), timed("c", 0.1, 100.0), timed("d", 0.1, 100.0)]);
+    let candidate = run(vec![timed("a", 0.5, 110.0), timed("b", 0.3, 80.0), timed("c", 0.1, 100.5), timed("d", 0.1, 103.0)]);
+    let found = compared(&base, &candidate);
+    assert_eq!(found.method, Method::SeparateRuns);
+    assert_eq!(verdicts(&found), [("a", "SLOWER"), ("b", "FASTER"), ("c", "SAME"), ("d", "INCONCLUSIVE")]);
+    // 0.5·0.1 − 0.3·0.2 + 0.1·0.005 + 0.1·0.03
+    let summary = found.summary.unwrap();
+    assert!((summary.step.change + 0.0065).abs() < 1e-9, "{}", summary.step.change);
+    assert!((summary.step.share - 1.0).abs() < 1e-9);
+    // The error that all cases share: √2 · 1 % on Σ share·ratio = 0.9935; the cases' own errors add little.
+    let half = (summary.step.interval[1] - summary.step.interval[0]) / 2.0;
+    let z = 1.959_963_984_540_054;
+    let (common, own) = (0.9935 * 0.01 * 2.0_f64.sqrt() * z, 0.002 * 2.0_f64.sqrt() * 0.6);
+    assert!(half > common && half < common.hypot(own), "{half}");
+    assert_eq!(summary.verdicts["SLOWER"], 1);
+    assert!(found.cases[0].reason.as_deref().unwrap().contains("identical"));
+}
+
+#[test]
+fn holm_takes_back_what_one_of_many_would_be() {
+    let many = |last: f64| run((0..20).map(|i| timed(&format!("c{i}"), 0.05, if i == 19 { last } else { 100.0 })).collect());
+    // 3.2 % is 2.2 errors: significant alone, not as one of twenty.
+    let word = |settings: &Settings| {
+        let found = compare_runs(("a", &many(100.0)), ("b", &many(103.2)), settings).unwrap();
+        found.cases.iter().find(|case| case.id == "c19").unwrap().verdict
+    };
+    assert_eq!(word(&settings(&[])), "INCONCLUSIVE");
+    assert_eq!(word(&Settings { correction: Correction::None, ..settings(&[]) }), "SLOWER");
+}
+
+#[test]
+fn a_change_that_the_clock_explains_is_doubted() {
+    let at = |median: f64, mhz: f64| {
+        let mut case = timed("a", 1.0, median);
+        case["timing"]["clock"] = json!({"median_mhz": mhz});
+        run(vec![case])
+    };
+    let slower_clock = compared(&at(100.0, 2100.0), &at(110.0, 1910.0));
+    assert_eq!(slower_clock.cases[0].verdict, "INCONCLUSIVE");
+    assert!(slower_clock.cases[0].reason.as_deref().unwrap().contains("clocks"));
+    assert_eq!(compared(&at(100.0, 2100.0), &at(110.0, 2100.0)).cases[0].verdict, "SLOWER");
+}
+
+#[test]
+fn without_an_interval_nothing_is_concluded() {
+    let mut case = timed("a", 1.0, 200.0);
+    case["timing"]["ci95_ns"] = Value::Null;
+    let found = compared(&run(vec![timed("a", 1.0, 100.0)]), &run(vec![case]));
+    assert_eq!((found.cases[0].verdict, found.cases[0].ratio.unwrap().interval), ("INCONCLUSIVE", None));
+}
+
+#[test]
+fn what_must_be_alike_is_refused_unless_allowed() {
+    let base = document("hip", vec![timed("a", 1.0, 100.0)]);
+    let changed = |pointer: &str, value: Value| {
+        let mut document = base.clone();
+        *document.pointer_mut(pointer).unwrap() = value;
+        run_of(document)
+    };
+    let base_run = run_of(base.clone());
+    for (other, obstacle) in [
+        (changed("/device/name", json!("E")), Obstacle::Device),
+        (changed("/device/kind", json!("host")), Obstacle::Device),
+        (changed("/device/arch", json!("gfx950")), Obstacle::Arch),
+        (changed("/cases/0/timing/source", json!("event")), Obstacle::TimeSource),
+        (changed("/cases/0/timing/cache", json!("warm")), Obstacle::Cache),
+    ] {
+        let error = compare_runs(("x", &base_run), ("y", &other), &settings(&[])).unwrap_err();
+        assert!(matches!(&error, CompareError::NotComparable { words, .. } if words == obstacle.word()), "{error}");
+        let allowed = compare_runs(("x", &base_run), ("y", &other), &settings(&[obstacle])).unwrap();
+        assert_eq!((allowed.cases.len(), allowed.allowed.len()), (1, 1));
+    }
+    let sampled = |ran: Option<u64>| {
+        let mut case = emulated("a", 10.0, 5, 0.0);
+        if let Some(ran) = ran {
+            case["launches"][0]["sampled"] = json!({"ran": ran, "workgroups": 64});
+        }
+        run_of(document("emu", vec![case]))
+    };
+    assert!(compare_runs(("x", &sampled(Some(8))), ("y", &sampled(None)), &settings(&[])).is_err());
+    assert!(compare_runs(("x", &sampled(Some(8))), ("y", &sampled(Some(8))), &settings(&[])).is_ok());
+    let error = compare_runs(("x", &base_run), ("y", &run(vec![timed("z", 1.0, 1.0)])), &settings(&[])).unwrap_err();
+    assert!(matches!(error, CompareError::NothingInCommon { .. }), "{error}");
+}
+
+#[test]
+fn cases_are_paired_by_id_phase_and_cache_state() {
+    let with = |id: &str, phase: &str, cache: &str, ns: f64| {
+        let mut case = timed(id, 0.1, ns);
+        case["weight"]["phase"] = json!(phase);
+        case["timing"]["cache"] = json!(cache);
+        case
+    };
+    let base = run(vec![
+        with("a@cold", "decode", "cold", 100.0),
+        with("a@warm", "decode", "warm", 50.0),
+        with("b", "prefill", "cold", 10.0),
+        with("b", "decode", "cold", 20.0),
+    ]);
+    let candidate = run(vec![with("b", "decode", "cold", 20.0), with("b", "prefill", "cold", 10.0), with("a", "decode", "warm", 50.0)]);
+    let found = compared(&base, &candidate);
+    let mut ratios: Vec<_> = found.cases.iter().map(|case| (case.id.as_str(), case.ratio.unwrap().base_ns)).collect();
+    ratios.sort_by(|a, b| a.1.total_cmp(&b.1));
+    assert_eq!(ratios, [("b", 10.0), ("b", 20.0), ("a", 50.0)]);
+    assert!(found.cases.iter().all(|case| case.ratio.unwrap().ratio == 1.0));
+    assert_eq!(found.not_compared.len(), 1);
+    assert!(found.not_compared[0].reason.contains("only in the base (cold)"));
+    assert_eq!(found.summary.unwrap().by_phase.len(), 2);
+}
+
+#[test]
+fn what_differs_around_the_runs_is_told() {
+    let mut other = document("hip", vec![timed("a", 1.0, 100.0)]);
+    other["environment"] = json!({"rocm": "7.1", "governor": "performance"});
+    other["options"]["seed"] = json!(2);
+    other["interrupted"] = json!(true);
+    let found = compared(&run(vec![timed("a", 1.0, 100.0)]), &run_of(other));
+    let told: Vec<_> = found.environment.iter().map(|difference| difference.what.as_str()).collect();
+    assert_eq!(told, ["governor", "rocm", "option seed", "the candidate was interrupted"]);
+    assert_eq!(found.environment[1].base.as_deref(), Some("7.0"));
+}
+
+#[test]
+fn emulated_runs_are_compared_exactly() {
+    let of = |case: Value| run_of(document("emu", vec![case]));
+    let base = of(emulated("a", 100.0, 1000, 0.0));
+    let same = compared(&base, &of(emulated("a", 100.0, 1000, 0.0)));
+    assert_eq!((same.method, same.cases[0].verdict, same.cases[0].of), (Method::Exact, "SAME", "bound"));
+    assert!(same.cases[0].why.is_empty() && same.cases[0].reason.is_none());
+    let slower = compared(&base, &of(emulated("a", 105.0, 1100, 64.0)));
+    let case = &slower.cases[0];
+    assert_eq!(case.verdict, "SLOWER");
+    assert_eq!(case.why[0], "valu 100 ns → 105 ns (+5.00 %)");
+    assert!(case.why.contains(&"insts 1000 → 1100 (+10.0 %)".to_owned()), "{:?}", case.why);
+    assert!(case.why.contains(&"conflicts 0 → 64 (new)".to_owned()), "{:?}", case.why);
+    let bytes = case.metrics.iter().find(|metric| metric.name == "bytes").unwrap();
+    assert_eq!((bytes.base, bytes.change), (3072.0, Some(0.0)));
+    // Within the threshold of the bound: SAME, and that something changed is said.
+    let near = compared(&base, &of(emulated("a", 100.5, 1001, 0.0)));
+    assert_eq!(near.cases[0].verdict, "SAME");
+    assert!(near.cases[0].reason.as_deref().unwrap().contains("other figures changed"));
+    let json = serde_json::to_string(&slower).unwrap();
+    assert_eq!(json, serde_json::to_string(&compared(&base, &of(emulated("a", 105.0, 1100, 64.0)))).unwrap());
+}
+
+fn gate(list: &str) -> Gate {
+    let mut gate = Gate::default();
+    gate.add_list(list).unwrap();
+    gate
+}
+
+fn outcomes(list: &str, comparison: &mut Comparison) -> Vec<(String, Outcome)> {
+    gate(list).check(comparison).unwrap();
+    let checks = &comparison.gate.as_ref().unwrap().checks;
+    checks.iter().map(|check| (check.metric.clone(), check.outcome)).collect()
+}
+
+#[test]
+fn a_gate_on_exact_figures() {
+    let of = |case: Value| run_of(document("emu", vec![case]));
+    let mut found = compared(&of(emulated("a", 100.0, 1000, 0.0)), &of(emulated("a", 101.0, 1030, 4.0)));
+    let one = |name: &str, outcome| vec![(name.to_owned(), outcome)];
+    for (list, outcome) in [
+        ("bound:+1%", Outcome::Pass),
+        ("bound:+0.9%", Outcome::Fail),
+        ("insts:+30", Outcome::Pass),
+        ("insts:+29", Outcome::Fail),
+        ("conflicts:+0", Outcome::Fail),
+        ("conflicts:+100%", Outcome::Fail),
+        ("conflicts:+4", Outcome::Pass),
+        ("waves:-0", Outcome::Pass),
+        ("waves:-5%", Outcome::Pass),
+    ] {
+        let name = list.split(':').next().unwrap();
+        assert_eq!(outcomes(list, &mut found), one(name, outcome), "{list}");
+    }
+    assert_eq!(outcomes("step:+0.5%", &mut found), one("step", Outcome::Fail));
+    assert_eq!(outcomes("step:+1%", &mut found), one("step", Outcome::Pass));
+    // A metric that is nowhere would be a gate that is always open.
+    let error = gate("time:+1%").check(&mut found).unwrap_err();
+    assert_eq!(error, GateError::Nowhere("time".to_owned()));
+    assert_eq!(gate("SQ_NO_SUCH:+1%").check(&mut found).unwrap_err(), GateError::Nowhere("SQ_NO_SUCH".to_owned()));
+}
+
+/// A counter that did not change is in a gate's reach all the same.
+#[test]
+fn a_gate_on_an_unchanged_counter_passes() {
+    let run = run_of(document("emu", vec![emulated("a", 100.0, 1000, 0.0)]));
+    let wanted = gate("SQ_INSTS_VALU:+0%").metrics();
+    let mut found = compare_runs(("a", &run), ("b", &run), &Settings { wanted, ..settings(&[]) }).unwrap();
+    assert_eq!(outcomes("SQ_INSTS_VALU:+0%", &mut found), [("SQ_INSTS_VALU".to_owned(), Outcome::Pass)]);
+}
+
+#[test]
+fn a_gate_on_time_fails_passes_or_stays_open() {
+    let base = run(vec![timed("a", 1.0, 100.0)]);
+    for (median, limit, outcome) in [
+        // The error of two runs is 1.4 %, so the interval reaches 2.8 % to both sides.
+        (110.0, "time:+3%", Outcome::Fail),
+        (104.0, "time:+3%", Outcome::Fail),
+        (102.0, "time:+3%", Outcome::Inconclusive),
+        (100.0, "time:+3%", Outcome::Pass),
+        (100.0, "time:+1%", Outcome::Inconclusive),
+        (90.0, "time:+1%", Outcome::Pass),
+    ] {
+        let mut found = compared(&base, &run(vec![timed("a", 1.0, median)]));
+        assert_eq!(outcomes(limit, &mut found), [("time".to_owned(), outcome)], "{median} {limit}");
+    }
+}
+
+#[test]
+fn what_does_not_run_any_more_fails_a_gate() {
+    let base = run(vec![timed("a", 0.5, 100.0), timed("b", 0.5, 100.0)]);
+    for (status, outcome) in [("failed", Outcome::Fail), ("hung", Outcome::Fail), ("wrong", Outcome::Fail), ("skipped", Outcome::Inconclusive)] {
+        let mut lost = timed("b", 0.5, 100.0);
+        lost["status"] = json!(status);
+        lost["reason"] = json!("it broke");
+        let mut found = compared(&base, &run(vec![timed("a", 0.5, 100.0), lost]));
+        assert_eq!(outcomes("time:+5%", &mut found)[1], ("status".to_owned(), outcome), "{status}");
+        assert!(found.not_compared[0].reason.contains("it broke"));
+    }
+    let mut found = compared(&base, &run(vec![timed("a", 0.5, 100.0)]));
+    assert_eq!(outcomes("time:+5%", &mut found)[1].1, Outcome::Inconclusive);
+}
+
+#[test]
+fn a_gate_file_has_families_cases_and_a_step() {
+    let file = "
+        step = '+2%'
+        [default]
+        bound = '+1%'
+        insts = '+0'
+        [family.gemm]
+        bound = '+10%'
+        [[case]]
+        match = 'special*'
+        limits = { bound = '+0%' }
+    ";
+    let gate = gate_file::parse(file).unwrap();
+    let of = |ns: f64| {
+        let mut norm = emulated("norm", ns, 10, 0.0);
+        norm["family"] = json!("rmsnorm");
+        run_of(document("emu", vec![emulated("plain", ns, 10, 0.0), emulated("special:1", ns, 10, 0.0), norm]))
+    };
+    let mut found = compared(&of(100.0), &of(105.0));
+    gate.check(&mut found).unwrap();
+    let checks = found.gate.unwrap().checks;
+    let outcome = |case: &str, metric: &str| checks.iter().find(|c| c.case == case && c.metric == metric).unwrap().outcome;
+    assert_eq!(outcome("plain", "bound"), Outcome::Pass);
+    assert_eq!(outcome("special:1", "bound"), Outcome::Fail);
+    assert_eq!(outcome("norm", "bound"), Outcome::Fail);
+    assert_eq!(outcome("norm", "insts"), Outcome::Pass);
+    assert_eq!(outcome("step", "step"), Outcome::Fail);
+    for wrong in [
+        "defaults = {}",
+        "[default]\nbond = '+1%'",
+        "[default]\nbound = '1%'",
+        "[family.gem]\nbound = '+1%'",
+        "[[case]]\npattern = 'a'",
+        "[[case]]\nmatch = 'a'\nlimits = {}\nmore = 1",
+        "[default]\ntime = '-3%'",
+        "step = '+8'",
+        "[default]\nbound = 1",
+        "[",
+    ] {
+        assert!(gate_file::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn limits_are_read_and_written() {
+    for text in ["+1%", "+0.5%", "-3%", "+8", "-0", "+0%", "+12.125%"] {
+        assert_eq!(text.parse::<Limit>().unwrap().to_string(), text);
+    }
+    for bad in ["", "1%", "+", "+%", "+-1%", "++1", "+nan", "+inf%", "+1 %%", "±1%", "+1e300"] {
+        assert!(bad.parse::<Limit>().is_err(), "{bad}");
+    }
+    for bad in ["bound", "bound+1%", "bond:+1%", "step:-1%", "time:+3", ":+1%"] {
+        assert!(Gate::default().add_list(bad).is_err(), "{bad}");
+    }
+    assert!(gate(" , ").is_empty());
+}
+
+proptest! {
+    #![proptest_config(Config { failure_persistence: None, ..Config::with_cases(500) })]
+
+    #[test]
+    fn a_pattern_matches_as_the_regular_expression_does(pattern in "[ab*]{0,6}", text in "[ab]{0,8}") {
+        let expression = format!("^{}$", pattern.replace('*', ".*"));
+        prop_assert_eq!(matches(&pattern, &text), regex::Regex::new(&expression).unwrap().is_match(&text), "{} {}", pattern, text);
+    }
+
+    #[test]
+    fn no_text_harms_the_gate(text in "\\PC{0,40}") {
+        let _ = Gate::default().add_list(&text);
+        let _ = gate_file::parse(&text);
+        let _ = text.parse::<Limit>();
+    }
+
+    /// Documents with any figures: an answer without NaN, or an error.
+    #[test]
+    fn no_figures_harm_a_comparison(
+        medians in prop::collection::vec((any::<f64>(), any::<f64>(), 1.0..2.0_f64, any::<f64>()), 1..4),
+    ) {
+        let side = |of: fn(&(f64, f64, f64, f64)) -> f64| {
+            let cases = medians.iter().enumerate().map(|(i, figures)| {
+                let mut case = timed(&format!("c{i}"), figures.2 - 1.0, of(figures));
+                case["bound"] = json!({"ns": figures.3, "limiter": "x"});
+                case
+            });
+            Run::of(document("hip", cases.collect()))
+        };
+        if let (Ok(base), Ok(candidate)) = (side(|f| f.0.abs()), side(|f| f.1.abs())) {
+            if let Ok(mut found) = compare_runs(("a", &base), ("b", &candidate), &settings(&[])) {
+                let _ = gate("time:+1%,step:+1%").check(&mut found);
+                let text = serde_json::to_string(&found).unwrap();
+                // serde_json writes a float that is not finite as null.
+                prop_assert!(!text.contains("\"ratio\":null") && !text.contains("\"change\":null,\"interval\""));
+                for render in [render_table::write, render_markdown::write] {
+                    render(&mut Vec::new(), &found, 3).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_documents_are_told_apart() {
+    let with = |pointer: &str, value: Value| {
+        let mut document = document("hip", vec![timed("a", 1.0, 100.0)]);
+        *document.pointer_mut(pointer).unwrap() = value;
+        Run::of(document).unwrap_err()
+    };
+    assert_eq!(with("/schema", json!("kbench.inventory/1")), ReadError::Schema("kbench.inventory/1".to_owned()));
+    assert!(matches!(with("/schema", json!(1)), ReadError::Shape(_)));
+    assert!(matches!(with("/cases", json!({})), ReadError::Shape(_)));
+    for (pointer, value) in [
+        ("/cases/0/timing/median_ns", json!(0.0)),
+        ("/cases/0/timing/median_ns", json!(-1.0)),
+        ("/cases/0/timing/ci95_ns", json!([2.0, 1.0])),
+        ("/cases/0/weight/share", json!(7.0)),
+    ] {
+        assert!(matches!(with(pointer, value), ReadError::Value { .. }), "{pointer}");
+    }
+}
+
+#[test]
+fn foreign_text_cannot_break_the_outputs() {
+    let hostile = "<x> & \"q\" | `c` *b*\u{1}\n[l](u)";
+    let of = |ns: f64| run_of(document("emu", vec![emulated(hostile, ns, 10, 0.0)]));
+    let mut found = compare_runs((hostile, &of(100.0)), ("b", &of(200.0)), &settings(&[])).unwrap();
+    gate("bound:+1%").check(&mut found).unwrap();
+    let text = |render: &dyn Fn(&mut Vec<u8>)| {
+        let mut out = Vec::new();
+        render(&mut out);
+        String::from_utf8(out).unwrap()
+    };
+    let xml = text(&|out| render_junit::write(out, &found, false).unwrap());
+    assert!(xml.contains("&lt;x&gt; &amp; &quot;q&quot;"), "{xml}");
+    assert!(!xml.contains('\u{1}') && !xml.contains("<x>"));
+    assert!(xml.contains("tests=\"1\" failures=\"1\""), "{xml}");
+    assert_eq!(xml.matches("<testcase").count(), xml.matches("</testcase>").count());
+    let markdown = text(&|out| render_markdown::write(out, &found, 10).unwrap());
+    let row = markdown.lines().find(|line| line.starts_with("| SLOWER")).unwrap();
+    // Six cells: every other bar is escaped.
+    assert_eq!(row.replace("\\|", "").matches('|').count(), 7, "{row}");
+    assert!(!markdown.contains("[l](u)\n"));
+    let table = text(&|out| render_table::write(out, &found, 10).unwrap());
+    assert!(table.contains("bound 100 ns → 200 ns"), "{table}");
+    assert!(!table.contains(" time "), "a bound is no time: {table}");
+}
+
+#[test]
+fn an_open_check_is_a_failure_of_a_strict_gate() {
+    let mut found = compared(&run(vec![timed("a", 1.0, 100.0)]), &run(vec![timed("a", 1.0, 102.0)]));
+    gate("time:+3%").check(&mut found).unwrap();
+    for (strict, counts) in [(false, "failures=\"0\" errors=\"0\" skipped=\"1\""), (true, "failures=\"1\" errors=\"0\" skipped=\"0\"")] {
+        let mut out = Vec::new();
+        render_junit::write(&mut out, &found, strict).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains(counts));
+    }
+}
+
+fn row(kernel: &str, calls: u64, total_ns: u64) -> Row {
+    Row {
+        kernel: kernel.into(),
+        kernel_raw: kernel.into(),
+        family: Family::Gemm,
+        category: "Dense GEMM (BF16)".into(),
+        op: None,
+        position: None,
+        phase: Phase::Decode,
+        calls,
+        total_ns,
+        share: 0.0,
+        provenance: Provenance::None,
+        shapes: Vec::new(),
+        location: Location::default(),
+    }
+}
+
+fn profile(steps: Option<u64>, rows: Vec<Row>) -> Profile {
+    let mut inventory = Inventory { source: Source { steps, ..Source::default() }, rows, ..Inventory::default() };
+    inventory.finish();
+    Profile { label: "p".to_owned(), inventory, steps: None }
+}
+
+#[test]
+fn profiles_are_compared_per_step() {
+    // Ten steps against five: the same kernel a step, one that is called twice as often, one that went, one that came.
+    let base = profile(Some(10), vec![row("same", 100, 10_000), row("often", 10, 5_000), row("gone", 10, 1_000)]);
+    let candidate = profile(Some(5), vec![row("same", 50, 5_000), row("often", 10, 5_000), row("came", 5, 100)]);
+    let found = compare_profiles(&base, &candidate, &settings(&[])).unwrap();
+    assert_eq!(found.method, Method::Profiles);
+    // What moved the step most comes first.
+    assert_eq!(verdicts(&found), [("often", "SLOWER"), ("same", "SAME")]);
+    let often = &found.cases[0];
+    assert_eq!((often.ratio.unwrap().base_ns, often.ratio.unwrap().candidate_ns), (500.0, 1000.0));
+    assert_eq!(often.why, ["calls 1 → 2 (+100.0 %)"]);
+    assert!((often.share - 5.0 / 16.0).abs() < 1e-12);
+    assert_eq!((found.base.kernel_ns, found.candidate.kernel_ns), (Some(1600.0), Some(2020.0)));
+    let alone: Vec<_> = found.not_compared.iter().map(|case| (case.id.as_str(), case.reason.as_str())).collect();
+    assert_eq!(alone[0], ("gone", "only in the base: 100 ns in 1 calls"));
+    assert_eq!(alone[1].0, "came");
+    // Without steps on one side totals are compared, and that is said.
+    let unknown = profile(None, vec![row("same", 100, 10_000)]);
+    let found = compare_profiles(&base, &unknown, &settings(&[])).unwrap();
+    assert_eq!(found.cases[0].ratio.unwrap().ratio, 1.0);
+    assert!(found.environment.iter().any(|difference| difference.what.contains("--base-steps")));
+    assert!(compare_profiles(&base, &profile(None, vec![row("other", 1, 1)]), &settings(&[])).is_err());
+}
