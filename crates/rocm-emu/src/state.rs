@@ -1,6 +1,8 @@
 //! The process's emulated machine: devices, handles, queues and the virtual clock, behind one lock, with each device's memory
 //! behind its own.
 
+#![allow(unsafe_code)]
+
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::device::DeviceInfo;

@@ -1,5 +1,5 @@
 //! Launches, events, captures, faults, reports: what real HIP was seen to do, and the virtual clock.
-#![allow(unsafe_code, clippy::unwrap_used, clippy::panic)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::panic, clippy::macro_metavars_in_unsafe)]
 
 mod support;
 
