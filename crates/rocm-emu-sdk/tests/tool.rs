@@ -16,7 +16,15 @@ static LIBRARIES: LazyLock<[PathBuf; 2]> = LazyLock::new(|| {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().and_then(Path::parent).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", "kbench-rocm-emu-hip", "--package", "kbench-rocm-emu-sdk", "--target-dir"]);
+    cargo.args([
+        "build",
+        "--quiet",
+        "--package",
+        "kbench-rocm-emu-hip",
+        "--package",
+        "kbench-rocm-emu-sdk",
+        "--target-dir",
+    ]);
     cargo.arg(folder.parent().unwrap());
     if folder.ends_with("release") {
         cargo.arg("--release");
@@ -56,7 +64,10 @@ fn a_profiler_with_nothing_but_dlopen() {
     must(Command::new("clang-19").args(["-x", "hip", "-O2"]).args(flags).arg("-o").arg(at("k.co")).arg(at("k.hip")));
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-I"]);
-    cc.arg(own.join("../rocprofiler-sdk-sys/tests/abi")).arg("-o").arg(at("tool")).arg(own.join("tests/programs/tool.c"));
+    cc.arg(own.join("../rocprofiler-sdk-sys/tests/abi"))
+        .arg("-o")
+        .arg(at("tool"))
+        .arg(own.join("tests/programs/tool.c"));
     must(cc.arg("-ldl"));
     for (version, number) in [("1.0.0", "10000"), ("1.1.0", "10100"), ("1.3.5", "10305")] {
         for (fault, device, agent) in
@@ -92,7 +103,8 @@ fn exports_and_soname() {
         .filter(|line| line.contains("GLOBAL DEFAULT") && !line.contains(" UND "))
         .filter_map(|line| line.split_whitespace().last())
         .collect();
-    let interface = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../rocprofiler-sdk-sys/src/functions.rs"));
+    let interface =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../rocprofiler-sdk-sys/src/functions.rs"));
     let interface = interface.unwrap();
     // Names that the binding crate looks up, which is another list than the one the exports are made from.
     let names: Vec<&str> = interface.split("c\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
