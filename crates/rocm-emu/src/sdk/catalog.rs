@@ -167,8 +167,11 @@ impl On {
 /// Counters that need the device's clock.
 const TIMED: [&str; 4] = ["SQ_WAVE_CYCLES", "SQ_WAIT_INST_ANY", "SQ_WAIT_ANY", "GRBM_GUI_ACTIVE"];
 
+/// Names and descriptions.
+type Names = &'static [(&'static str, &'static str)];
+
 /// What the emulator counts, by block. Atomic requests of the L1 are left out: it can tell the two kinds apart only in some launches.
-const BASIC: &[(Block, On, &[(&str, &str)])] = &[
+const BASIC: &[(Block, On, Names)] = &[
     (
         Block::Sq,
         On::All,

@@ -32,8 +32,12 @@ unsafe extern "C" fn configure(
     assert_eq!((version, runtime, priority), (10_000, c"1.0.0", 0));
     assert_eq!((client.size, client.name.is_null()), (24, true));
     assert_eq!(state(rocprofiler_is_initialized), -1);
-    static mut RESULT: ConfigureResult =
-        ConfigureResult { size: size_of::<ConfigureResult>(), initialize: Some(initialize), finalize: Some(finalized), tool_data: null_mut() };
+    static mut RESULT: ConfigureResult = ConfigureResult {
+        size: size_of::<ConfigureResult>(),
+        initialize: Some(initialize),
+        finalize: Some(finalized),
+        tool_data: null_mut(),
+    };
     &raw mut RESULT
 }
 
@@ -51,7 +55,10 @@ unsafe extern "C" fn initialize(_: Option<ClientFinalizeFn>, _: *mut c_void) -> 
         // Nor is the buffer of a tracing service, or an operation.
         let nowhere = BufferId { handle: 999 };
         assert!(rocprofiler_configure_buffer_tracing_service(context, 11, null(), 0, nowhere).is_success());
-        assert!(rocprofiler_configure_callback_tracing_service(context, 10, [77].as_ptr(), 1, None, null_mut()).is_success());
+        assert!(
+            rocprofiler_configure_callback_tracing_service(context, 10, [77].as_ptr(), 1, None, null_mut())
+                .is_success()
+        );
         let again = rocprofiler_configure_buffer_tracing_service(context, 11, null(), 0, buffer);
         assert_eq!(again, Status::SERVICE_ALREADY_CONFIGURED);
     }
@@ -61,7 +68,8 @@ unsafe extern "C" fn initialize(_: Option<ClientFinalizeFn>, _: *mut c_void) -> 
 }
 
 unsafe extern "C" fn finalized(_: *mut c_void) {
-    let (context, buffer) = (ContextId { handle: CONTEXT.load(Ordering::Relaxed) }, BufferId { handle: BUFFER.load(Ordering::Relaxed) });
+    let (context, buffer) =
+        (ContextId { handle: CONTEXT.load(Ordering::Relaxed) }, BufferId { handle: BUFFER.load(Ordering::Relaxed) });
     let ended = state(rocprofiler_is_finalized);
     // SAFETY: handles of the SDK; that they are used here is the point.
     let (flush, stop) = unsafe { (rocprofiler_flush_buffer(buffer), rocprofiler_stop_context(context)) };
@@ -74,7 +82,7 @@ unsafe extern "C" fn agents(_: c_int, _: *const *const c_void, count: usize, out
     Status::SUCCESS
 }
 
-pub fn statuses() {
+pub(super) fn statuses() {
     let (mut context, mut buffer, mut thread) = (ContextId::NONE, BufferId::NONE, CallbackThread::NONE);
     let mut count = 0_usize;
     let out: *mut usize = &mut count;
@@ -123,7 +131,7 @@ pub fn statuses() {
 }
 
 /// An `initialize` that fails: the configuring succeeds and the contexts stay.
-pub fn init_fails() {
+pub(super) fn init_fails() {
     let sdk = open();
     let kept = std::sync::Arc::new(std::sync::Mutex::new(None));
     let out = std::sync::Arc::clone(&kept);
@@ -142,7 +150,7 @@ unsafe extern "C" fn no_tool(_: u32, _: *const c_char, _: u32, _: *mut ClientId)
 }
 
 /// A configure function that does not want to: it succeeds, and nobody else can.
-pub fn null_configure() {
+pub(super) fn null_configure() {
     // SAFETY: a function of the right type.
     unsafe {
         assert!(rocprofiler_force_configure(Some(no_tool)).is_success());
@@ -153,15 +161,16 @@ pub fn null_configure() {
 }
 
 /// Up to 1.3.1 there is one tool; later more.
-pub fn second_tool() {
+pub(super) fn second_tool() {
     let is_new = std::env::var("ROCM_EMU_SDK_VERSION").unwrap() == "1.3.2";
     // SAFETY: a function of the right type.
-    let (first, second) = unsafe { (rocprofiler_force_configure(Some(no_tool)), rocprofiler_force_configure(Some(no_tool))) };
+    let (first, second) =
+        unsafe { (rocprofiler_force_configure(Some(no_tool)), rocprofiler_force_configure(Some(no_tool))) };
     assert_eq!(first, Status::SUCCESS);
     assert_eq!(second, if is_new { Status::SUCCESS } else { Status::CONFIGURATION_LOCKED });
 }
 
-pub fn locked() {
+pub(super) fn locked() {
     let error = session::force_configure(open(), c"a tool", |_| Ok(())).unwrap_err();
     assert!(error.to_string().contains("another tool has it in this process"), "{error}");
 }
@@ -171,7 +180,7 @@ fn ready() {
     eprintln!("child: ready");
 }
 
-pub fn finalize() {
+pub(super) fn finalize() {
     // SAFETY: a function of the right type.
     assert!(unsafe { rocprofiler_force_configure(Some(configure)) }.is_success());
     ready();
@@ -185,7 +194,7 @@ fn in_initialize(body: impl FnOnce(&session::Setup) + 'static) {
     });
 }
 
-pub fn abort_buffer() {
+pub(super) fn abort_buffer() {
     in_initialize(|setup| {
         let mut buffer = BufferId::NONE;
         let context = setup.context().unwrap().id();
@@ -194,7 +203,7 @@ pub fn abort_buffer() {
     });
 }
 
-pub fn abort_kind() {
+pub(super) fn abort_kind() {
     in_initialize(|setup| {
         let context = setup.context().unwrap().id();
         // SAFETY: the kind is what must not be.
@@ -202,18 +211,43 @@ pub fn abort_kind() {
     });
 }
 
-pub fn hang() {
+pub(super) fn hang() {
     let context = session::force_configure(open(), c"a tool", |setup| setup.context()).unwrap();
     ready();
     let _ = context.start();
     panic!("it returned");
 }
 
-pub fn no_agents() {
+/// An agent is found again among HIP's devices by PCI address and by unique id.
+pub(super) fn identity() {
+    let agents = session::agents(open()).unwrap();
+    let gpus: Vec<&Agent> = agents.iter().filter(|agent| agent.kind == AgentKind::Gpu).collect();
+    let mut count = 0;
+    ok!(hipGetDeviceCount(&mut count));
+    assert_eq!((gpus.len(), count), (2, 2));
+    for (gpu, device) in gpus.iter().zip(0..) {
+        let (mut uuid, mut text) = ([0_u8; 16], [0_u8; 32]);
+        ok!(hipDeviceGetUuid(&mut uuid, device));
+        ok!(hipDeviceGetPCIBusId(text.as_mut_ptr().cast(), 32, device));
+        // HIP has the number's digits, the SDK its bytes.
+        let number = u64::from_le_bytes(gpu.uuid[..8].try_into().unwrap());
+        assert_eq!(std::str::from_utf8(&uuid).unwrap(), format!("{number:016x}"));
+        let (bus, slot, function) = (gpu.location >> 8, (gpu.location >> 3) & 31, gpu.location & 7);
+        let expected = format!("{:04x}:{bus:02x}:{slot:02x}.{function:x}", gpu.domain);
+        assert_eq!(CStr::from_bytes_until_nul(&text).unwrap().to_str().unwrap(), expected);
+        let (mut cus, mut clock) = (0, 0);
+        ok!(hipDeviceGetAttribute(&mut cus, 63, device));
+        ok!(hipDeviceGetAttribute(&mut clock, 5, device));
+        assert_eq!((gpu.cus, gpu.max_clock_mhz), (cus as u32, clock as u32 / 1000));
+        assert_eq!(gpu.simds, gpu.cus * gpu.simds_per_cu);
+    }
+}
+
+pub(super) fn no_agents() {
     assert_eq!(session::agents(open()), Ok(Vec::new()));
 }
 
-pub fn answers() {
+pub(super) fn answers() {
     let context = session::force_configure(open(), c"a tool", |setup| {
         let context = setup.context()?;
         setup.buffer(context, BufferOptions::default(), |_| ())?;
@@ -228,13 +262,13 @@ fn refused() -> String {
     unsafe { Sdk::from_symbols("the emulated SDK", sdk::symbol, OpenOptions::default()) }.unwrap_err().to_string()
 }
 
-pub fn missing() {
+pub(super) fn missing() {
     let text = refused();
     assert!(text.contains("lacks the function rocprofiler_sample_device_counting_service"), "{text}");
 }
 
 /// The version is what is told, although functions of other names are missing too.
-pub fn too_old() {
+pub(super) fn too_old() {
     assert!(sdk::symbol(c"rocprofiler_configure_buffer_dispatch_counting_service").is_none());
     assert!(sdk::symbol(c"rocprofiler_configure_buffered_dispatch_counting_service").is_some());
     let text = refused();

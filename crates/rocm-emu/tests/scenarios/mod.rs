@@ -12,7 +12,7 @@ use rocprofiler_sdk_sys::types::*;
 use rocprofiler_sdk_sys::{OpenOptions, Sdk};
 
 /// Runs a scenario by its name.
-pub fn run(name: &str) {
+pub(crate) fn run(name: &str) {
     match name {
         "trace" => tracing::trace(),
         "late" => tracing::late(),
@@ -26,6 +26,7 @@ pub fn run(name: &str) {
         "count" => counting::count(),
         "count_buffered" => counting::count_buffered(),
         "every_counter" => counting::every_counter(),
+        "identity" => life::identity(),
         "zero" => counting::scaled(0.0),
         "inflated" => counting::scaled(3.0),
         "limits_gfx942" => counting::limits_gfx942(),
@@ -54,45 +55,50 @@ pub fn run(name: &str) {
 }
 
 /// The emulated SDK through the loader.
-pub fn open() -> &'static Sdk {
+fn open() -> &'static Sdk {
     // SAFETY: the emulated SDK's own functions.
     Box::leak(Box::new(unsafe { Sdk::from_symbols("the emulated SDK", sdk::symbol, OpenOptions::default()) }.unwrap()))
 }
 
+/// Architecture of the device code that the scenario was given.
+fn arch() -> String {
+    std::env::var("SDK_ARCH").unwrap_or_else(|_| "gfx942".to_owned())
+}
+
 /// The first GPU of an architecture.
-pub fn gpu(sdk: &Sdk, arch: &str) -> Agent {
+fn gpu(sdk: &Sdk, arch: &str) -> Agent {
     let is_it = |agent: &Agent| agent.kind == AgentKind::Gpu && agent.name == arch;
     session::agents(sdk).unwrap().into_iter().find(is_it).unwrap()
 }
 
 /// Ids of counters by name.
-pub fn ids(counters: &[Counter], names: &[&str]) -> Vec<CounterId> {
+fn ids(counters: &[Counter], names: &[&str]) -> Vec<CounterId> {
     names.iter().map(|name| counters.iter().find(|counter| counter.name == *name).expect(name).id).collect()
 }
 
 /// Kernels and a buffer to run them on.
-pub struct Gpu {
+struct Gpu {
     increment: support::Handle,
     buffer: support::Handle,
 }
 
 impl Gpu {
     /// Initialises HIP.
-    pub fn new() -> Self {
+    fn new() -> Self {
         let code = std::fs::read(std::env::var_os("SDK_CODE").unwrap()).unwrap();
         let module = module(&code);
         Gpu { increment: function(module, "increment"), buffer: malloc(1 << 20) }
     }
 
     /// Launches so many workgroups of 64 of `increment`, a dispatch each.
-    pub fn launch(&mut self, grids: impl IntoIterator<Item = u32>) {
+    fn launch(&mut self, grids: impl IntoIterator<Item = u32>) {
         for grid in grids {
             assert_eq!(launch(self.increment, grid, 64, NULL, &mut [arg(&mut self.buffer)]), 0);
         }
     }
 
     /// Waits for the device.
-    pub fn synchronize(&self) {
+    fn synchronize(&self) {
         ok!(hipDeviceSynchronize());
     }
 }

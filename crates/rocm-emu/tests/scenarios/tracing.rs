@@ -58,7 +58,7 @@ impl Tracer {
     }
 }
 
-pub fn trace() {
+pub(super) fn trace() {
     let tracer = Tracer::new();
     let mut gpu = Gpu::new();
     tracer.context.start().unwrap();
@@ -87,7 +87,7 @@ pub fn trace() {
     assert!(own >= 2, "the runtime's own kernels are told of");
 }
 
-pub fn late() {
+pub(super) fn late() {
     let tracer = Tracer::new();
     let mut gpu = Gpu::new();
     tracer.context.start().unwrap();
@@ -101,7 +101,7 @@ pub fn late() {
     assert!([15, 20].contains(&first), "{first}");
 }
 
-pub fn reordered() {
+pub(super) fn reordered() {
     let tracer = Tracer::new();
     let mut gpu = Gpu::new();
     tracer.context.start().unwrap();
@@ -115,7 +115,7 @@ pub fn reordered() {
     assert_eq!(ids.len(), 40);
 }
 
-pub fn lost() {
+pub(super) fn lost() {
     let tracer = Tracer::new();
     let mut gpu = Gpu::new();
     tracer.context.start().unwrap();
@@ -126,7 +126,7 @@ pub fn lost() {
     assert_eq!(tracer.count(), 15);
 }
 
-pub fn timeless() {
+pub(super) fn timeless() {
     let tracer = Tracer::new();
     let mut gpu = Gpu::new();
     tracer.context.start().unwrap();
@@ -137,7 +137,7 @@ pub fn timeless() {
 }
 
 /// HIP first; so many of 10 records then come.
-pub fn hip_first(expected: usize) {
+pub(super) fn hip_first(expected: usize) {
     // The library is there, as it is in a process that links it.
     assert!(kbench_rocm_emu::sdk::symbol(c"rocprofiler_get_version").is_some());
     let mut gpu = Gpu::new();
@@ -152,7 +152,7 @@ pub fn hip_first(expected: usize) {
 }
 
 /// Everything succeeds and nothing comes.
-pub fn silent() {
+pub(super) fn silent() {
     let tracer = Tracer::new();
     let mut gpu = Gpu::new();
     tracer.context.start().unwrap();
@@ -163,14 +163,12 @@ pub fn silent() {
     assert_eq!(tracer.count(), 0);
 }
 
-pub fn external() {
+pub(super) fn external() {
     let tracer = Tracer::new();
     let mut gpu = Gpu::new();
     tracer.context.start().unwrap();
-    let (push, pop) = (
-        tracer.sdk.push_external_correlation_id().unwrap(),
-        tracer.sdk.pop_external_correlation_id().unwrap(),
-    );
+    let (push, pop) =
+        (tracer.sdk.push_external_correlation_id().unwrap(), tracer.sdk.pop_external_correlation_id().unwrap());
     let mut thread = 0;
     let mut popped = UserData(0);
     // SAFETY: valid pointers and a context of the SDK.
