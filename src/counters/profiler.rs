@@ -389,7 +389,7 @@ fn add(sum: &mut Reconciliation, part: Reconciliation) {
 /// Takes records out of the ring until the process ends, so that no callback waits longer than it must.
 fn empty(mut reader: Reader, taken: Taken) -> std::io::Result<()> {
     let run = move || {
-        while let Some(batch) = reader.next() {
+        while let Some(batch) = reader.next_batch() {
             let records: Vec<Vec<u8>> = batch.map(<[u8]>::to_vec).collect();
             lock(&taken).extend(records);
         }
