@@ -1,12 +1,15 @@
 //! One case on a device: prepare, verify, measure, verify again, judge.
 
-use crate::device::{Device, DeviceError, Floor, Kind, Means, Peaks};
+use crate::counters::Counting;
+use crate::device::{Device, DeviceError, Floor, Kind, Means, Peaks, Prepared};
 use crate::measure::{Batch, Cache, LaunchError, Launcher, MeasureError, Measurement, Protocol, TimeSource, measure};
 use crate::plan::Planned;
 use crate::report::document::{BuildDoc, CaseResult, Stages, Status, VerifyDoc, WarningDoc};
 use crate::report::units;
 use crate::worker::message::Notice;
+use kbench_counters::metric::Kind as CounterKind;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -46,6 +49,7 @@ pub fn run_case(
     planned: &Planned,
     peaks: &Peaks,
     settings: &Settings,
+    counting: &mut Counting,
     watch: &mut dyn Watch,
     stop: &AtomicBool,
 ) -> CaseResult {
@@ -111,9 +115,16 @@ pub fn run_case(
         ..defaults
     };
     let inner = match prepared.means() {
+        Means::Timed(_) if counting.is_all() => {
+            count(&mut result, counting, prepared.as_mut(), watch);
+            result.stages = Some(stages);
+            result.status = Status::Ok;
+            return result;
+        }
         Means::Timed(launcher) => launcher,
         Means::Emulated(emulated) => {
             result.set_emulated(emulated);
+            count(&mut result, counting, prepared.as_mut(), watch);
             result.stages = Some(stages);
             result.status = Status::Ok;
             return result;
@@ -145,7 +156,30 @@ pub fn run_case(
     if let (Some(note), Some(timing)) = (cache_note, &mut result.timing) {
         timing.warnings.push(WarningDoc { code: "measured_warm".into(), message: note });
     }
+    count(&mut result, counting, prepared.as_mut(), watch);
     judge(result, &measured, floor.as_ref())
+}
+
+/// Counts the case's launches where that was asked for. Nothing that was measured is lost when it fails.
+fn count(result: &mut CaseResult, counting: &mut Counting, prepared: &mut dyn Prepared, watch: &mut dyn Watch) {
+    if matches!(counting, Counting::Off) {
+        return;
+    }
+    watch.notice(Notice::Count);
+    let known: BTreeMap<String, CounterKind> =
+        result.counters.iter().map(|(name, counter)| (name.clone(), counter.kind)).collect();
+    // An emulated device knows how it came by each counter; a real one counts.
+    let emulated = result.bound.is_some() || !known.is_empty();
+    let kind = |name: &str| {
+        let unknown = if emulated { CounterKind::Model } else { CounterKind::Measured };
+        known.get(name).copied().unwrap_or(unknown)
+    };
+    let duration_ns = result.timing.as_ref().map(|timing| timing.median_ns);
+    match counting.count(prepared, duration_ns, &kind) {
+        Some(Ok(counted)) => result.set_counted(counted),
+        Some(Err(reason)) => result.set_not_counted(reason),
+        None => {}
+    }
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

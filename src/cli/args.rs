@@ -5,10 +5,12 @@ use super::doctor::{DevicesArgs, DoctorArgs};
 use super::emu::EmuArgs;
 use super::kernels::{BuildArgs, KernelsArgs};
 use super::store::{ExportArgs, HistoryArgs, ImportArgs, PruneArgs, ShowArgs, StoreFile};
+use crate::counters::{DEFAULT_REPEATS, Request, What};
 use crate::device::DeviceSpec;
 use crate::measure::Cache;
 use crate::report::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kbench_counters::ring::{Policy, Size};
 use kbench_profile::{Phase, ReadOptions, StepRange};
 use kbench_store::RunName;
 use kbench_workload::{Family, Fp8Flavor};
@@ -211,6 +213,24 @@ pub struct RunArgs {
     /// Emulate only N workgroups of each launch, spread over the grid; large launches are sampled without it too
     #[arg(long, value_name = "N")]
     pub emu_sample: Option<u64>,
+    /// Collect a set of hardware counters of each case: default, memory, compute, lds, occupancy or all
+    #[arg(long, value_name = "SET", conflicts_with = "pmc")]
+    pub counters: Option<String>,
+    /// Collect these counters and metrics of each case, e.g. FETCH_SIZE,SQ_WAVES
+    #[arg(long, value_name = "LIST")]
+    pub pmc: Option<String>,
+    /// Launches that each pass of counters takes; medians are reported
+    #[arg(long, default_value_t = DEFAULT_REPEATS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pmc_repeats: u32,
+    /// Memory between the profiler's callbacks and kbench, e.g. 64MiB
+    #[arg(long, default_value = "64MiB", value_name = "SIZE")]
+    pub ring_size: Size,
+    /// What happens when it is full: lossless (the profiler waits), drop-newest or overwrite-oldest
+    #[arg(long, default_value = "lossless", value_name = "POLICY")]
+    pub ring_policy: Policy,
+    /// Each timed launch fetches its instructions from memory, not from the caches of the CUs
+    #[arg(long)]
+    pub flush_icache: bool,
     /// Only these families, e.g. gemm,rmsnorm
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub family: Vec<Family>,
@@ -275,6 +295,19 @@ pub struct RunArgs {
     /// How profiles are read.
     #[command(flatten)]
     pub read: ReadArgs,
+}
+
+impl RunArgs {
+    /// The counters that were asked for.
+    pub fn counters(&self) -> Option<Request> {
+        let what = match (&self.counters, &self.pmc) {
+            (_, Some(list)) => What::List(list.clone()),
+            (Some(set), None) => What::Set(set.clone()),
+            (None, None) => return None,
+        };
+        let (repeats, ring_size, ring_policy) = (self.pmc_repeats, self.ring_size, self.ring_policy);
+        Some(Request { what, repeats, ring_size, ring_policy, only_count: false })
+    }
 }
 
 /// `--cache`.

@@ -43,13 +43,12 @@ pub(crate) fn open_device(
     spec: &DeviceSpec,
     fp8: Fp8Flavor,
     kernels: Option<&Path>,
-    sample: Option<u64>,
+    options: GpuOptions,
 ) -> Result<Box<dyn Device>, Failure> {
     if *spec == DeviceSpec::Host {
         return Ok(Box::new(open_host(fp8)));
     }
     let library = kernels.map(crate::kernels::open).transpose().or_usage()?;
-    let options = GpuOptions { sample, ..GpuOptions::default() };
     let gpu = Gpu::of_spec(spec, library, options).or_device()?;
     Ok(Box::new(gpu))
 }

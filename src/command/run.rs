@@ -38,6 +38,7 @@ pub fn run(args: &RunArgs) -> Outcome {
     let inventory = inventory::read(&args.shapes, &args.read)?;
     let saved = args.resume.as_deref().map(Saved::read).transpose().or_usage()?;
     let open = Open::new(&args.device, args.fp8.into(), args.kernels.clone(), args.emu_sample);
+    let open = Open { flush_icache: args.flush_icache, counters: args.counters(), ..open };
     let limits = Limits { scale: args.watchdog, ..Limits::default() };
     let plan;
     let mut supervisor = super::open_worker(&args.device, open, limits)?;

@@ -3,7 +3,7 @@
 use super::combine::in_sequence;
 use super::request::{Request, RequestError};
 use super::shared::Shared;
-use crate::device::DeviceError;
+use crate::device::{DeviceError, Prepared};
 use kbench_counters::catalog::DeviceCounter;
 use kbench_counters::collect::wire::Record;
 use kbench_counters::collect::{Collector, Launch, Reconciliation};
@@ -205,14 +205,18 @@ impl Profiler {
             .ok_or_else(|| ProfilerError::NoAgent { pci: pci.to_owned(), known })
     }
 
-    /// Counts a case: `replay` restores its inputs, launches it once and waits; it gives the waves of each launch of the sequence,
-    /// where they are known. `duration_ns` is the case's time, for rates; `kind` says how a counter's values come about.
+    /// What was asked for.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Counts a case that is ready to run: for each pass its launches are replayed with restored inputs. `duration_ns` is the case's time, for rates; `kind` says how a counter's values come about.
     ///
     /// # Errors
     /// [`ProfilerError`]. What the case was timed with stays.
     pub fn collect(
         &mut self,
-        replay: &mut dyn FnMut() -> Result<Vec<Option<u64>>, DeviceError>,
+        prepared: &mut dyn Prepared,
         duration_ns: Option<f64>,
         kind: &dyn Fn(&str) -> Kind,
     ) -> Result<CaseCounters, ProfilerError> {
@@ -222,7 +226,7 @@ impl Profiler {
         lock(&self.taken).clear();
         self.ring.before = self.ring.producer.summary();
         self.context.start()?;
-        let launched = self.launch_passes(attached, replay);
+        let launched = self.launch_passes(attached, prepared);
         let launched = launched.and_then(|launched| {
             let complete = self.wait_for(&launched)?;
             Ok((launched, complete))
@@ -241,13 +245,14 @@ impl Profiler {
     fn launch_passes(
         &self,
         attached: &Attached,
-        replay: &mut dyn FnMut() -> Result<Vec<Option<u64>>, DeviceError>,
+        prepared: &mut dyn Prepared,
     ) -> Result<Vec<(usize, Launch)>, ProfilerError> {
         let mut launched = Vec::new();
         for (pass, config) in attached.configs.iter().enumerate() {
             for _ in 0..self.request.repeats.max(1) {
+                prepared.restore().map_err(ProfilerError::Replay)?;
                 self.shared.begin(*config, pass as u32);
-                let waves = replay();
+                let waves = prepared.replay();
                 let dispatches = self.shared.end();
                 let waves = waves.map_err(ProfilerError::Replay)?;
                 for (step, dispatch_id) in dispatches.into_iter().enumerate() {

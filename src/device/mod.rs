@@ -179,6 +179,11 @@ pub trait Device {
         Vec::new()
     }
 
+    /// Its PCI address as HIP tells it (`0000:03:00.0`); `None` for what is no GPU. A profiler finds the device by it.
+    fn pci(&self) -> Option<String> {
+        None
+    }
+
     /// Its peaks: measured on first use and kept, or a table.
     ///
     /// # Errors
@@ -217,6 +222,22 @@ pub trait Prepared {
     /// # Errors
     /// When the launch fails.
     fn verify(&mut self, seed: u64) -> Result<Vec<(&'static str, Verification)>, DeviceError>;
+
+    /// Restores what a launch may have changed, so that the next one is as the first was.
+    ///
+    /// # Errors
+    /// When the device fails, or is none whose launches are counted one by one.
+    fn restore(&mut self) -> Result<(), DeviceError> {
+        Err(DeviceError::NoBuild("launches of this device cannot be counted".to_owned()))
+    }
+
+    /// Launches once, untimed, and waits; gives the waves of each launch of the case, where they are known.
+    ///
+    /// # Errors
+    /// As [`Prepared::restore`].
+    fn replay(&mut self) -> Result<Vec<Option<u64>>, DeviceError> {
+        Err(DeviceError::NoBuild("launches of this device cannot be counted".to_owned()))
+    }
 
     /// How the case says how good the build is, once it has been verified.
     fn means(&mut self) -> Means<'_>;

@@ -4,14 +4,16 @@ mod launches;
 mod read;
 mod timing;
 
-pub use launches::{BoundDoc, CounterDoc, LaunchDoc, SampledDoc};
+pub use launches::{BoundDoc, CounterDoc, CountingDoc, LaunchDoc, SampledDoc};
 pub use read::{DocumentError, Schema};
 pub use timing::{Achieved, ClockDoc, SourceDoc, TimingDoc, WarmupDoc, WarningDoc};
 
 use crate::device::gpu::Emulated;
+use crate::counters::CaseCounters;
 use crate::device::{Build, DeviceInfo, Floor};
 use crate::measure::{Cache, Measurement};
 use crate::plan::Planned;
+use kbench_counters::ring::Summary;
 use kbench_profile::{Coverage, Finding, Inventory, Phase, Provenance};
 use kbench_workload::{Dtypes, Family, ShapeMap, Tolerance, Verification, Work};
 use serde::{Deserialize, Serialize};
@@ -192,6 +194,12 @@ pub struct CaseResult {
     /// Counters by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, CounterDoc>,
+    /// How they were collected through rocprofiler-sdk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counting: Option<CountingDoc>,
+    /// The ring between the profiler and kbench, in this case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring: Option<Summary>,
     /// The launches of an emulated case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub launches: Vec<LaunchDoc>,
@@ -346,6 +354,8 @@ impl CaseResult {
             achieved: None,
             bound: None,
             counters: BTreeMap::new(),
+            counting: None,
+            ring: None,
             launches: Vec::new(),
             stages: None,
         }
@@ -385,8 +395,27 @@ impl CaseResult {
             }
         });
         self.counters =
-            emulated.counters.iter().map(|(name, counter)| (name.clone(), CounterDoc::from(counter))).collect();
+            emulated.counters.iter().map(|(name, counter)| (name.clone(), launches::emulated(counter))).collect();
         self.launches = emulated.launches.iter().map(LaunchDoc::from).collect();
+    }
+
+    /// Takes over what was counted: requested counters replace what an emulated run says under the same names.
+    pub fn set_counted(&mut self, counted: CaseCounters) {
+        self.counters.extend(counted.entries);
+        self.ring = Some(counted.ring);
+        self.counting = Some(CountingDoc {
+            failed: None,
+            passes: counted.passes,
+            confirmed: counted.confirmed,
+            reconciliation: Some(counted.reconciliation),
+            incomplete: counted.incomplete,
+            counted_ns: counted.counted_ns,
+        });
+    }
+
+    /// Says why nothing was counted; everything else stays.
+    pub fn set_not_counted(&mut self, reason: impl Into<String>) {
+        self.counting = Some(CountingDoc { failed: Some(reason.into()), ..CountingDoc::default() });
     }
 
     /// Takes over a measurement, and the rates that follow from it.

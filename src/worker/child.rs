@@ -3,6 +3,8 @@
 use super::frame::{self, FrameError, VERSION};
 use super::message::{Finished, Hello, Job, Notice, Open, Refused, ToChild, ToParent};
 use crate::command::open_device;
+use crate::counters::Counting;
+use crate::device::gpu::GpuOptions;
 use crate::device::{Device, DeviceSpec};
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, usage};
 use crate::report::document::BuildDoc;
@@ -104,6 +106,10 @@ fn serve_parent(inbox: &Inbox, out: &mut dyn Write, stop: &AtomicBool) -> Outcom
     let Some(ToChild::Open(open)) = next(inbox)? else {
         return Err(usage("`kbench worker` is started by kbench itself: it opens a device and runs cases on it"));
     };
+    let mut counting = match spec(&open) {
+        Ok(spec) => Counting::configure(open.counters.clone(), &spec),
+        Err(_) => Counting::Off,
+    };
     let mut device = match opened(&open) {
         Ok(device) => device,
         Err(Failure { exit, error }) => {
@@ -111,6 +117,7 @@ fn serve_parent(inbox: &Inbox, out: &mut dyn Write, stop: &AtomicBool) -> Outcom
             return say(out, &ToParent::Refused(refused));
         }
     };
+    counting.attach(device.as_ref());
     let hello = Hello {
         version: VERSION,
         info: device.info().clone(),
@@ -127,7 +134,7 @@ fn serve_parent(inbox: &Inbox, out: &mut dyn Write, stop: &AtomicBool) -> Outcom
                 };
                 say(out, &answer)?;
             }
-            ToChild::Job(job) => run(&job, device.as_mut(), out, stop)?,
+            ToChild::Job(job) => run(&job, device.as_mut(), &mut counting, out, stop)?,
             ToChild::Interrupt => {}
             ToChild::Open(_) => return Err(usage("a second device was asked for")),
             ToChild::Stop => break,
@@ -152,14 +159,24 @@ fn opened(open: &Open) -> Outcome<Box<dyn Device>> {
             open.version
         )));
     }
-    let spec: DeviceSpec = open.device.parse().map_err(usage)?;
-    open_device(&spec, open.fp8, open.kernels.as_deref(), open.emu_sample)
+    let options = GpuOptions { sample: open.emu_sample, flush_icache: open.flush_icache };
+    open_device(&spec(open)?, open.fp8, open.kernels.as_deref(), options)
+}
+
+fn spec(open: &Open) -> Outcome<DeviceSpec> {
+    open.device.parse().map_err(usage)
 }
 
 /// Runs a case and tells how it goes.
-fn run(job: &Job, device: &mut dyn Device, out: &mut dyn Write, stop: &AtomicBool) -> Outcome<()> {
+fn run(
+    job: &Job,
+    device: &mut dyn Device,
+    counting: &mut Counting,
+    out: &mut dyn Write,
+    stop: &AtomicBool,
+) -> Outcome<()> {
     let mut teller = Teller { out, avoid: &job.avoid, avoided: None, failed: None };
-    let case = runner::run_case(device, &job.planned(), &job.peaks, &job.settings, &mut teller, stop);
+    let case = runner::run_case(device, &job.planned(), &job.peaks, &job.settings, counting, &mut teller, stop);
     let Teller { avoided, failed, .. } = teller;
     if let Some(failure) = failed {
         return Err(failure);

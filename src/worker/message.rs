@@ -3,6 +3,7 @@
 //! The parent opens with [`ToChild::Open`] and the child answers [`ToParent::Hello`]. Then the parent asks for peaks and
 //! hands out jobs, one at a time; the child tells each stage as it begins and ends the job with a result.
 
+use crate::counters::Request;
 use crate::device::{DeviceInfo, DeviceSpec, Peaks};
 use crate::measure::Progress;
 use crate::plan::{Planned, Weight};
@@ -42,6 +43,10 @@ pub struct Open {
     pub kernels: Option<PathBuf>,
     /// Workgroups of each launch to emulate, when not all.
     pub emu_sample: Option<u64>,
+    /// Each timed launch fetches its instructions from memory.
+    pub flush_icache: bool,
+    /// Counters to collect of each case.
+    pub counters: Option<Request>,
 }
 
 /// One case to run.
@@ -174,6 +179,8 @@ pub enum Notice {
     Measure(Progress),
     /// The outputs are checked on fresh data.
     VerifyAgain,
+    /// Launches are counted.
+    Count,
 }
 
 /// A stage of a job, as limits know it.
@@ -189,6 +196,8 @@ pub enum Stage {
     Sample,
     /// Checking outputs after timing.
     VerifyAgain,
+    /// Counting launches, pass by pass.
+    Count,
 }
 
 impl Stage {
@@ -200,6 +209,7 @@ impl Stage {
             Stage::Warmup => "it was warmed up",
             Stage::Sample => "samples were taken",
             Stage::VerifyAgain => "its outputs were checked after timing",
+            Stage::Count => "its launches were counted",
         }
     }
 }
@@ -213,6 +223,7 @@ impl Notice {
             Notice::Measure(Progress::Warmup { .. }) => Stage::Warmup,
             Notice::Measure(Progress::Sampling { .. }) => Stage::Sample,
             Notice::VerifyAgain => Stage::VerifyAgain,
+            Notice::Count => Stage::Count,
         }
     }
 }
@@ -220,6 +231,8 @@ impl Notice {
 impl Open {
     /// Asks for a device.
     pub fn new(device: &DeviceSpec, fp8: Fp8Flavor, kernels: Option<PathBuf>, emu_sample: Option<u64>) -> Self {
-        Self { version: super::frame::VERSION, device: device.to_string(), fp8, kernels, emu_sample }
+        let device = device.to_string();
+        let version = super::frame::VERSION;
+        Self { version, device, fp8, kernels, emu_sample, flush_icache: false, counters: None }
     }
 }

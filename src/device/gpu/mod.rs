@@ -164,6 +164,14 @@ impl Device for Gpu {
         facts
     }
 
+    fn pci(&self) -> Option<String> {
+        self.device.pci_bus_id().ok()
+    }
+
+    fn others(&self) -> Vec<String> {
+        self.others.clone()
+    }
+
     fn peaks(&mut self) -> Result<Peaks, DeviceError> {
         Ok(peaks::datasheet(self.model))
     }

@@ -192,6 +192,29 @@ impl Prepared for GpuPrepared<'_> {
         })
     }
 
+    fn restore(&mut self) -> Result<(), DeviceError> {
+        let set = self.memory.sets() - 1;
+        self.memory.load(set, &self.tensors)?;
+        self.set_up(set)?;
+        self.memory.zero(set)
+    }
+
+    fn replay(&mut self) -> Result<Vec<Option<u64>>, DeviceError> {
+        let set = self.memory.sets() - 1;
+        if let Some(emulator) = self.emulator {
+            emulator.forget()?;
+            emulator.sample(self.sample)?;
+        }
+        let enqueued = self.sequence.enqueue(self.timer.stream(), set);
+        enqueued.map_err(|error| DeviceError::Failed(self.with_fault(error.to_string())))?;
+        self.wait()?;
+        if let Some(emulator) = self.emulator {
+            emulator.sample(None)?;
+        }
+        // Of a sampled launch only some waves run.
+        Ok(self.sequence.waves().map(|waves| self.sample.is_none().then_some(waves)).collect())
+    }
+
     fn means(&mut self) -> Means<'_> {
         if self.timed {
             return Means::Timed(self);

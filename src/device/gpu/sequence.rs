@@ -15,6 +15,8 @@ struct Step {
     grid: Dim3,
     block: Dim3,
     dynamic_lds: u32,
+    /// Lanes of a wave.
+    wave_size: u64,
     /// Argument bytes of each set.
     kernargs: Vec<Vec<u8>>,
 }
@@ -71,11 +73,20 @@ impl Sequence {
                 grid: dims(planned.grid),
                 block: dims(planned.block),
                 dynamic_lds: planned.dynamic_lds,
+                wave_size: kernel.resources.wave_size.max(1).into(),
                 kernargs: (0..memory.sets()).map(pack).collect::<Result<_, _>>()?,
             };
             (if planned.setup { &mut setup } else { &mut steps }).push(step);
         }
         Ok(Self { setup, steps, _module: module })
+    }
+
+    /// Waves of each launch that counts.
+    pub(super) fn waves(&self) -> impl Iterator<Item = u64> {
+        self.steps.iter().map(|step| {
+            let product = |sizes: Dim3| u64::from(sizes.x) * u64::from(sizes.y) * u64::from(sizes.z);
+            product(step.grid) * product(step.block).div_ceil(step.wave_size)
+        })
     }
 
     /// Launches that count.

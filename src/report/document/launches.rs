@@ -1,5 +1,7 @@
 //! What an emulated run says of a case: bound, counters, launches.
 
+use kbench_counters::collect::Reconciliation;
+use kbench_counters::metric::Kind;
 use kbench_rocm_emu::report::{LaunchCounter, LaunchReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,21 +20,47 @@ pub struct BoundDoc {
     pub floor_over_bound: Option<f64>,
 }
 
-/// A counter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CounterDoc {
-    /// The value.
-    pub value: f64,
-    /// Its unit.
-    pub unit: String,
-    /// `measured`, `exact`, `model`, `derived`, `invalid` or `unavailable`.
-    pub kind: String,
+/// A counter or a metric: its value (none when it is invalid or unavailable), unit, kind, and why.
+pub use kbench_counters::metric::Entry as CounterDoc;
+
+/// A counter of an emulated launch.
+pub(super) fn emulated(counter: &LaunchCounter) -> CounterDoc {
+    CounterDoc {
+        value: Some(counter.value),
+        unit: counter.unit.clone(),
+        kind: match counter.kind.as_str() {
+            "exact" => Kind::Exact,
+            "derived" => Kind::Derived,
+            _ => Kind::Model,
+        },
+        reason: None,
+        cross_pass: false,
+        suspicious: None,
+        formula: None,
+        passes: Vec::new(),
+        launches: None,
+    }
 }
 
-impl From<&LaunchCounter> for CounterDoc {
-    fn from(counter: &LaunchCounter) -> Self {
-        Self { value: counter.value, unit: counter.unit.clone(), kind: counter.kind.clone() }
-    }
+/// How counters were collected through rocprofiler-sdk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CountingDoc {
+    /// Why nothing was collected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Counters of each pass.
+    pub passes: Vec<Vec<String>>,
+    /// The SDK agreed to every pass.
+    pub confirmed: bool,
+    /// Launches against records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciliation: Option<Reconciliation>,
+    /// What is missing or doubtful, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
+    /// Median duration of the counted launches, which run one by one, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_ns: Option<f64>,
 }
 
 /// How much of a grid ran.
