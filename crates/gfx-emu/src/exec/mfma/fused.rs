@@ -4,7 +4,8 @@
 //! deep (f16, bf16), 4 (xf32) or 16 (8-bit types, whose even and odd products are added apart and then joined, floored at
 //! 24 bits, and which drop a C that is far smaller). Found by bit-exact comparison with hardware by others (facts, section 2.8).
 //!
-//! Here it is done in integers, all columns of a row side by side.
+//! Here it is done in integers, all columns of a row side by side, for every host and every number; `wide` has the same for
+//! hosts with AVX-512 and numbers of ordinary size.
 
 use super::element::{Element, Layout, Top};
 use super::layout::Tile;
