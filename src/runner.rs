@@ -106,7 +106,7 @@ pub fn run_case(
         return result.ended(Status::Wrong, reason);
     }
 
-    let defaults = if kind == Kind::Hip { Protocol::gpu() } else { Protocol::host() };
+    let defaults = if kind == Kind::Host { Protocol::host() } else { Protocol::gpu() };
     let protocol = Protocol {
         cache,
         precision: settings.precision,

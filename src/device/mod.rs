@@ -131,7 +131,10 @@ impl Peaks {
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The case needs more memory than there is.
-    #[error("needs {needed_bytes} B of memory, {available_bytes} B are available")]
+    #[error(
+        "{} ({needed_bytes} B are needed, {available_bytes} B are said to be available)",
+        if u128::from(*available_bytes) < *needed_bytes { "there is not enough memory" } else { "the device refused an allocation" }
+    )]
     OutOfMemory {
         /// Bytes that one set of tensors and its scratch need.
         needed_bytes: u128,
@@ -182,6 +185,11 @@ pub trait Device {
     /// Its PCI address as HIP tells it (`0000:03:00.0`); `None` for what is no GPU. A profiler finds the device by it.
     fn pci(&self) -> Option<String> {
         None
+    }
+
+    /// True when it will not run anything any more in this process, as a GPU after a memory fault: a new process has it anew.
+    fn is_spent(&self) -> bool {
+        false
     }
 
     /// Its peaks: measured on first use and kept, or a table.

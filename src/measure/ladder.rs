@@ -88,7 +88,8 @@ pub fn graph_slope(rounds: &[Round], n0: usize) -> Option<Reading> {
 /// the slope are held against each other.
 pub fn ladder(readings: Vec<Reading>) -> Option<Ladder> {
     let by = |source| readings.iter().find(|reading| reading.source == source).copied();
-    let order = [TimeSource::Dispatch, TimeSource::Graph, TimeSource::Event, TimeSource::HostClock];
+    let order =
+        [TimeSource::Dispatch, TimeSource::Graph, TimeSource::Event, TimeSource::HostClock, TimeSource::Scripted];
     let used = order.into_iter().find_map(by)?;
     let disagreement = by(TimeSource::Dispatch).zip(by(TimeSource::Graph)).and_then(|(dispatch, graph)| {
         let apart = (dispatch.ns - graph.ns).abs();

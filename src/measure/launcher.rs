@@ -28,6 +28,8 @@ pub enum TimeSource {
     Graph,
     /// Events around one launch: the kernel and what two events cost.
     Event,
+    /// The clock of an emulated device, which follows a script: no measurement.
+    Scripted,
 }
 
 impl TimeSource {
@@ -38,6 +40,7 @@ impl TimeSource {
             TimeSource::Dispatch => "dispatch",
             TimeSource::Graph => "graph",
             TimeSource::Event => "event",
+            TimeSource::Scripted => "scripted",
         }
     }
 }

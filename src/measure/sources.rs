@@ -38,7 +38,7 @@ pub(super) fn others(
     share_ns: u64,
 ) -> Result<Others, LaunchError> {
     let mut found = Others::default();
-    if launcher.source() == TimeSource::HostClock {
+    if matches!(launcher.source(), TimeSource::HostClock | TimeSource::Scripted) {
         return Ok(found);
     }
     slope(launcher, cache, typical_ns, share_ns, &mut found)?;

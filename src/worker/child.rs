@@ -183,7 +183,10 @@ fn run(
     }
     let answer = match avoided {
         Some(build) => ToParent::Avoided { number: job.number, build },
-        None => ToParent::Result(Box::new(Finished { number: job.number, case })),
+        None => {
+            let spent = device.is_spent();
+            ToParent::Result(Box::new(Finished { number: job.number, case, spent }))
+        }
     };
     say(out, &answer)
 }

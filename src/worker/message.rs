@@ -164,6 +164,9 @@ pub struct Finished {
     pub number: u64,
     /// What came of it.
     pub case: CaseResult,
+    /// The device does not run anything any more in this process: the child wants to be replaced.
+    #[serde(default)]
+    pub spent: bool,
 }
 
 /// Where a job stands.

@@ -220,7 +220,12 @@ impl<'a> Supervisor<'a> {
             (ToParent::Result(finished), State::Busy(busy)) if finished.number == busy.number => {
                 let task = busy.task;
                 slot.state = State::Idle;
-                watcher.done(&task, finished.case)
+                watcher.done(&task, finished.case)?;
+                if finished.spent {
+                    self.pool.end(index, LEAVE);
+                    self.again(index, watcher);
+                }
+                Ok(())
             }
             (ToParent::Avoided { number, build }, State::Busy(busy)) if number == busy.number => {
                 let task = busy.task;

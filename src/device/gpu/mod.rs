@@ -164,6 +164,10 @@ impl Device for Gpu {
         facts
     }
 
+    fn is_spent(&self) -> bool {
+        self.device.mem_info().is_err()
+    }
+
     fn pci(&self) -> Option<String> {
         self.device.pci_bus_id().ok()
     }

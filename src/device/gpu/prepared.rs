@@ -246,7 +246,7 @@ impl Launcher for GpuPrepared<'_> {
     }
 
     fn source(&self) -> TimeSource {
-        self.timer.source()
+        if self.emulator.is_some() { TimeSource::Scripted } else { self.timer.source() }
     }
 
     fn clock_mhz(&mut self) -> Option<f64> {
@@ -254,11 +254,15 @@ impl Launcher for GpuPrepared<'_> {
     }
 
     fn batch(&mut self, batch: Batch) -> Option<Result<f64, LaunchError>> {
+        // Thousands of launches: milliseconds on a GPU, minutes in an emulator.
+        if self.emulator.is_some() {
+            return None;
+        }
         Some(self.explained(self.timer.batch(&self.sequence, self.memory.sets(), batch)))
     }
 
     fn event(&mut self, set: usize) -> Option<Result<f64, LaunchError>> {
-        if self.timer.source() == TimeSource::Event {
+        if self.source() != TimeSource::Dispatch {
             return None;
         }
         let set = set % self.memory.sets();
