@@ -23,12 +23,12 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// It could not be written.
-    #[error("the journal {file} could not be written: {source}")]
+    #[error("the journal {file} could not be written: {cause}")]
     Write {
         /// The journal.
         file: String,
         /// The system's words.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Another run writes it.
     #[error("the journal {file} is being written by another kbench: give this run another output file (-o)")]
@@ -37,22 +37,22 @@ pub enum JournalError {
         file: String,
     },
     /// It could not be read.
-    #[error("{file}: {source}")]
+    #[error("{file}: {cause}")]
     Read {
         /// The file.
         file: String,
         /// The system's words.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A line in the middle is broken.
-    #[error("{file}:{line}: this line of the journal is broken: {source}")]
+    #[error("{file}:{line}: this line of the journal is broken: {cause}")]
     Line {
         /// The journal.
         file: String,
         /// The line, from 1.
         line: usize,
         /// What is wrong.
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
     /// It is neither a journal nor a document.
     #[error(transparent)]
@@ -106,7 +106,7 @@ impl Journal {
         ended: &BTreeMap<usize, CaseResult>,
         replaces: bool,
     ) -> Result<(Self, Option<PathBuf>), JournalError> {
-        let failed = |source| JournalError::Write { file: path.display().to_string(), source };
+        let failed = |cause| JournalError::Write { file: path.display().to_string(), cause };
         let mut aside = None;
         if let Ok(there) = File::open(path) {
             if matches!(there.try_lock(), Err(TryLockError::WouldBlock)) {
@@ -153,7 +153,7 @@ impl Journal {
     /// # Errors
     /// When it cannot be written.
     pub fn add(&mut self, index: usize, case: &CaseResult) -> Result<(), JournalError> {
-        write_line(&mut self.file, &Entry { index, case }).map_err(|source| self.failed(source))?;
+        write_line(&mut self.file, &Entry { index, case }).map_err(|cause| self.failed(cause))?;
         if self.synced.elapsed() >= SYNC_EVERY {
             self.sync()?;
         }
@@ -166,7 +166,7 @@ impl Journal {
     /// When it cannot be.
     pub fn sync(&mut self) -> Result<(), JournalError> {
         self.synced = Instant::now();
-        self.file.sync_data().map_err(|source| self.failed(source))
+        self.file.sync_data().map_err(|cause| self.failed(cause))
     }
 
     /// Deletes it: the document holds everything.
@@ -175,8 +175,8 @@ impl Journal {
         let _ = fs::remove_file(&self.path);
     }
 
-    fn failed(&self, source: io::Error) -> JournalError {
-        JournalError::Write { file: self.path.display().to_string(), source }
+    fn failed(&self, cause: io::Error) -> JournalError {
+        JournalError::Write { file: self.path.display().to_string(), cause }
     }
 }
 
@@ -224,7 +224,7 @@ impl Saved {
     /// When it is neither, or broken elsewhere than in its last line.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
         let file = path.display().to_string();
-        let bytes = fs::read(path).map_err(|source| JournalError::Read { file: file.clone(), source })?;
+        let bytes = fs::read(path).map_err(|cause| JournalError::Read { file: file.clone(), cause })?;
         match Self::journal(&file, &bytes)? {
             Some(saved) => Ok(saved),
             None => {
@@ -254,7 +254,7 @@ impl Saved {
                 }
                 // The run was killed while it wrote this line.
                 Err(_) if line.last() != Some(&b'\n') => {}
-                Err(source) => return Err(JournalError::Line { file: file.to_owned(), line: number + 1, source }),
+                Err(cause) => return Err(JournalError::Line { file: file.to_owned(), line: number + 1, cause }),
             }
         }
         Ok(Some(Self { file: file.to_owned(), run: header.run, ids: header.ids, cases }))

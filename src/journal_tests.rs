@@ -188,3 +188,26 @@ fn a_journal_with_cases_is_put_aside_and_a_locked_one_is_refused() {
     let (_third, aside) = again(false).unwrap();
     assert_eq!(aside, None, "a journal without cases is no loss");
 }
+
+proptest::proptest! {
+    /// Any damage gives a journal or an error, never a panic, and never more cases than there were.
+    #[test]
+    fn damaged_journals_are_read_or_refused(
+        damage in proptest::collection::vec((0.0..1.0_f64, proptest::num::u8::ANY), 1..6),
+        keep in 0.0..1.0_f64,
+    ) {
+        let (dir, run) = (tempfile::tempdir().unwrap(), run());
+        let (path, _journal) = journal(dir.path(), &run);
+        let mut bytes = fs::read(&path).unwrap();
+        let places = bytes.len();
+        for (place, byte) in damage {
+            bytes[(place * places as f64) as usize] = byte;
+        }
+        bytes.truncate((keep * places as f64) as usize);
+        let other = dir.path().join("other");
+        fs::write(&other, &bytes).unwrap();
+        if let Ok(saved) = Saved::read(&other) {
+            assert!(saved.cases.iter().flatten().count() <= 3);
+        }
+    }
+}

@@ -46,7 +46,7 @@ pub fn serve() -> Outcome {
 }
 
 fn is_closed(error: &FrameError) -> bool {
-    matches!(error, FrameError::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    matches!(error, FrameError::Io { cause } if cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Standard input and output under other numbers. What a library prints to number 1 goes to stderr from now on, and what

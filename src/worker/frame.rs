@@ -42,11 +42,29 @@ pub enum FrameError {
     #[error("the pipe ended in the middle of a message")]
     Torn,
     /// The payload is no message.
-    #[error("a message could not be understood: {0}")]
-    Payload(#[from] serde_json::Error),
+    #[error("a message could not be understood: {cause}")]
+    Payload {
+        /// What is wrong with it.
+        cause: serde_json::Error,
+    },
     /// The pipe failed.
-    #[error("the pipe failed: {0}")]
-    Io(#[from] io::Error),
+    #[error("the pipe failed: {cause}")]
+    Io {
+        /// The system's words.
+        cause: io::Error,
+    },
+}
+
+impl From<serde_json::Error> for FrameError {
+    fn from(cause: serde_json::Error) -> Self {
+        FrameError::Payload { cause }
+    }
+}
+
+impl From<io::Error> for FrameError {
+    fn from(cause: io::Error) -> Self {
+        FrameError::Io { cause }
+    }
 }
 
 /// Writes one message and flushes.

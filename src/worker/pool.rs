@@ -22,12 +22,12 @@ pub(super) const LEAVE: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// No child could be started.
-    #[error("the process that drives the device could not be started: {program}: {source}")]
+    #[error("the process that drives the device could not be started: {program}: {cause}")]
     Start {
         /// What was started.
         program: String,
         /// The system's words.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The device cannot be opened; the child's own paragraph.
     #[error("{}", .0.message)]
@@ -137,8 +137,9 @@ impl Pool<'_> {
         let slot = &mut self.slots[index];
         slot.generation += 1;
         slot.process = None;
-        let process = Process::start(&self.program, index, slot.generation, &self.post)
-            .map_err(|source| WorkerError::Start { program: self.program.path.display().to_string(), source })?;
+        let process = Process::start(&self.program, index, slot.generation, &self.post).map_err(|cause| {
+            WorkerError::Start { program: self.program.path.display().to_string(), cause }
+        })?;
         process.send(ToChild::Open(slot.open.clone()));
         slot.process = Some(process);
         slot.state = State::Opening { until: Instant::now().checked_add(self.limits.of_open()) };

@@ -8,12 +8,12 @@ use std::path::Path;
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// The file could not be read.
-    #[error("{file}: {source}")]
+    #[error("{file}: {cause}")]
     Io {
         /// The file.
         file: String,
         /// The system's words.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// Another kind of document.
     #[error(
@@ -27,12 +27,12 @@ pub enum DocumentError {
         found: Option<String>,
     },
     /// No JSON, or a key is missing or of another type.
-    #[error("{file}: this is no {SCHEMA} document: {source}")]
+    #[error("{file}: this is no {SCHEMA} document: {cause}")]
     Json {
         /// The file.
         file: String,
         /// What is wrong, with line and column.
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
 }
 
@@ -69,7 +69,7 @@ impl RunDocument {
     /// # Errors
     /// [`DocumentError`]: another schema, no JSON, or a key that is missing or of another type.
     pub fn from_json(file: &str, text: &[u8]) -> Result<Self, DocumentError> {
-        let json = |source| DocumentError::Json { file: file.to_owned(), source };
+        let json = |cause| DocumentError::Json { file: file.to_owned(), cause };
         let named: Named = serde_json::from_slice(text).map_err(json)?;
         if named.schema.as_deref() != Some(SCHEMA) {
             return Err(DocumentError::Schema { file: file.to_owned(), found: named.schema });
@@ -85,7 +85,7 @@ impl RunDocument {
         let file = path.display().to_string();
         match std::fs::read(path) {
             Ok(text) => Self::from_json(&file, &text),
-            Err(source) => Err(DocumentError::Io { file, source }),
+            Err(cause) => Err(DocumentError::Io { file, cause }),
         }
     }
 }
