@@ -4,6 +4,7 @@
 mod common;
 
 use common::Bench;
+use kbench::measure::TimeSource;
 use kbench::report::document::CaseResult;
 use kbench::report::{RunDocument, Status};
 use predicates::prelude::*;
@@ -167,7 +168,7 @@ fn scripted_clocks_are_timed_and_told_as_that() {
     assert_eq!(code, 0);
     let case = case(&run, "rmsnorm");
     let timing = case.timing.as_ref().unwrap();
-    assert_eq!(timing.source, "scripted");
+    assert_eq!(timing.source, TimeSource::Scripted);
     assert!(run.environment["scripted_clock"].contains("cv=1%"));
     // The kernel takes its bound, about; times that cannot be are refused and counted.
     let (launches, refused) = (timing.samples as f64 + timing.refused as f64, timing.refused as f64);

@@ -165,7 +165,8 @@ impl Device for Gpu {
     }
 
     fn is_spent(&self) -> bool {
-        self.device.mem_info().is_err()
+        // Queries may still work on a device that is lost.
+        self.device.alloc(1).is_err()
     }
 
     fn pci(&self) -> Option<String> {
