@@ -4,10 +4,10 @@
 
 use crate::error::{HipError, Result};
 use crate::graph::forbid_in_capture;
-use crate::state::{DEVICE_SHIFT, FIRST_ADDRESS, Runtime, runtime};
+use crate::put;
+use crate::state::{Runtime, runtime};
 use crate::stream::{self, resolve};
 use crate::work::{Locked, Work, enqueue};
-use crate::{config, put};
 use kbench_gfx_emu::mem::{HostPages, Memory};
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -45,12 +45,10 @@ impl Place {
             return Err(HipError::InvalidValue);
         }
         let address = pointer as u64;
-        let devices = FIRST_ADDRESS..FIRST_ADDRESS + ((config::MAX_DEVICES as u64) << DEVICE_SHIFT);
-        if !devices.contains(&address) {
-            return Ok(Self::Host(pointer as usize));
-        }
-        let device = ((address - FIRST_ADDRESS) >> DEVICE_SHIFT) as usize;
-        runtime.gpu(device).map(|_| Self::Device { device, address }).map_err(|_| HipError::InvalidValue)
+        Ok(match runtime.owner(address)? {
+            Some(device) => Self::Device { device, address },
+            None => Self::Host(pointer as usize),
+        })
     }
 
     fn device(self) -> Option<usize> {
