@@ -1,11 +1,12 @@
-//! Runs and profiles made here, compared.
+//! Runs and profiles made here, compared by the library: verdicts, pairing, gates, outputs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::document::{Comparison, Method, Outcome};
-use super::gate::{Gate, GateError, Limit, matches};
-use super::pairing::Obstacle;
-use super::profiles::{Profile, compare_profiles};
-use super::read::{ReadError, Run};
-use super::*;
+use kbench::compare::document::{Comparison, Method, Outcome};
+use kbench::compare::gate::{Gate, GateError, Limit, matches};
+use kbench::compare::pairing::Obstacle;
+use kbench::compare::profiles::{Profile, compare_profiles};
+use kbench::compare::read::{ReadError, Run};
+use kbench::compare::*;
 use kbench_profile::{Inventory, Location, Phase, Provenance, Row, Source};
 use kbench_stats::{BetweenRuns, Correction, Probability, Rule};
 use kbench_workload::Family;
