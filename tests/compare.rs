@@ -140,7 +140,8 @@ fn stored_runs_are_compared_listed_exported_and_pruned() {
     let list = stdout(kbench(&bench, &["show"]).code(0));
     assert_eq!(list.lines().count(), 4, "{list}");
     assert!(stdout(kbench(&bench, &["show", "--check"]).code(0)).contains("sound, 3 runs, 1 builds"));
-    let shown: Value = serde_json::from_str(&stdout(kbench(&bench, &["show", "#2", "--format", "json"]).code(0))).unwrap();
+    let shown: Value =
+        serde_json::from_str(&stdout(kbench(&bench, &["show", "#2", "--format", "json"]).code(0))).unwrap();
     assert_eq!((&shown["name"], &shown["cases"][1]["median_ns"]), (&json!("slow"), &json!(230.0)));
 
     kbench(&bench, &["export", "main", "-o", "out.json"]).code(0);
@@ -152,7 +153,8 @@ fn stored_runs_are_compared_listed_exported_and_pruned() {
     assert!(history.contains("+15.0 %") && history.contains("main") && history.contains("slow"), "{history}");
     let csv = stdout(kbench(&bench, &["history", "m=1", "--format", "csv"]).code(0));
     assert_eq!(csv.lines().count(), 4, "{csv}");
-    let points: Value = serde_json::from_str(&stdout(kbench(&bench, &["history", "--last", "1", "--format", "json"]).code(0))).unwrap();
+    let points: Value =
+        serde_json::from_str(&stdout(kbench(&bench, &["history", "--last", "1", "--format", "json"]).code(0))).unwrap();
     assert_eq!(points.as_array().unwrap().len(), 2);
 
     kbench(&bench, &["prune"]).code(2);
@@ -211,7 +213,19 @@ fn rocprofv3_statistics_are_compared_kernel_by_kernel() {
 fn a_run_on_the_host_is_saved_and_compared_with_itself() {
     let bench = Bench::new();
     bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=16 hidden=256,96\n");
-    let run = ["run", "--shapes", "shapes.csv", "--device", "host", "--time-budget", "2s", "--save", "mine", "-o", "run.json"];
+    let run = [
+        "run",
+        "--shapes",
+        "shapes.csv",
+        "--device",
+        "host",
+        "--time-budget",
+        "2s",
+        "--save",
+        "mine",
+        "-o",
+        "run.json",
+    ];
     let text = stderr(kbench(&bench, &run).code(0));
     assert!(text.contains("saved as mine (#1)"), "{text}");
     kbench(&bench, &["export", "mine", "-o", "kept.json"]).code(0);
@@ -261,7 +275,8 @@ fn planted_changes_are_found_on_the_emulated_device() {
         before_store(text, planted)
     });
     sources(&bench, "rolled", |text| {
-        let body = "#pragma unroll\n    for (u32 element = 0; element < 8; ++element) {\n        result[element] = activate";
+        let body =
+            "#pragma unroll\n    for (u32 element = 0; element < 8; ++element) {\n        result[element] = activate";
         text.replace(body, &body.replace("#pragma unroll", "#pragma unroll 1"))
     });
     for name in ["base", "load", "conflict", "rolled"] {

@@ -102,7 +102,6 @@ pub struct ImportArgs {
 
 /// Arguments of `prune`.
 #[derive(Args, Debug)]
-#[group(id = "what", required = true, multiple = true, args = ["keep", "older_than", "run"])]
 pub struct PruneArgs {
     /// Keep the newest N runs of each name
     #[arg(long, value_name = "N")]

@@ -5,7 +5,7 @@ use crate::cli::{ExportArgs, HistoryArgs, HistoryFormat, ImportArgs, PruneArgs, 
 use crate::compare::case::change_text;
 use crate::compare::metric;
 use crate::compare::read::Run;
-use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output};
+use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
 use crate::report::units;
 use anyhow::Context as _;
 use kbench_store::{CaseRow, HistoryFilter, HistoryPoint, Prune, RunName, RunRow, Selector, Store};
@@ -309,6 +309,9 @@ fn name_of(path: &Path) -> Result<RunName, Failure> {
 /// # Errors
 /// When there is no such run, or the store cannot be written.
 pub fn prune(args: &PruneArgs) -> Outcome {
+    if args.keep.is_none() && args.older_than.is_none() && args.run.is_empty() {
+        return Err(usage("nothing says what may go: give --keep N, --older-than AGE, both, or --run RUN"));
+    }
     let mut store = open(&args.store)?;
     let mut gone = Vec::new();
     let mut builds = 0;

@@ -122,7 +122,7 @@ fn exact(doc: &mut CaseDoc, base: &Case, candidate: &Case, rule: &Rule) {
     };
     doc.verdict = verdict.word();
     if verdict == Verdict::Same && !unchanged {
-        let threshold = units::percent(rule.threshold());
+        let threshold = share_text(rule.threshold());
         doc.reason = Some(format!("the bound is within {threshold}, other figures changed"));
     }
 }
@@ -190,6 +190,11 @@ fn why(base: &Case, candidate: &Case, metrics: &[MetricDoc]) -> Vec<String> {
 /// A count as it is, anything else with six digits.
 pub(crate) fn figure(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value}") } else { units::significant(value, 6) }
+}
+
+/// A setting in percent with the digits that it has, at most two behind the point: `1 %`, `5.23 %`.
+pub(crate) fn share_text(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 1e2)
 }
 
 /// A relative change with its sign, or that there was nothing before.

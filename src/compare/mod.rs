@@ -19,8 +19,5 @@ pub mod render_table;
 pub mod runs;
 pub mod summary;
 
-#[cfg(test)]
-mod tests;
-
 pub use document::Comparison;
 pub use runs::{CompareError, Settings, compare_runs};

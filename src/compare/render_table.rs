@@ -1,6 +1,6 @@
 //! A comparison as text for people.
 
-use super::case::change_text;
+use super::case::{change_text, share_text};
 use super::document::{CaseDoc, Comparison, Difference, GateDoc, Method, Outcome, StepDoc};
 use crate::report::units;
 use std::io::{self, Write};
@@ -8,11 +8,21 @@ use std::io::{self, Write};
 /// Longest text of a difference or a name that a line shows.
 const WIDE: usize = 78;
 
-/// Writes the comparison; at most `top` cases that are SAME.
+/// Writes the comparison; at most `top` cases that are SAME. Control characters of foreign names do not reach the terminal.
 ///
 /// # Errors
 /// When the output cannot be written.
 pub fn write(out: &mut dyn Write, comparison: &Comparison, top: usize) -> io::Result<()> {
+    let mut text = Vec::new();
+    render(&mut text, comparison, top)?;
+    for line in String::from_utf8_lossy(&text).split_inclusive('\n') {
+        let plain: String = line.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
+        out.write_all(plain.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn render(out: &mut dyn Write, comparison: &Comparison, top: usize) -> io::Result<()> {
     head(out, comparison)?;
     let (cases, hidden) = shown(&comparison.cases, top);
     for case in &cases {
@@ -70,7 +80,7 @@ fn head(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
 /// What the words mean, in one sentence.
 pub(super) fn rule(comparison: &Comparison) -> String {
     let rule = &comparison.rule;
-    let (threshold, margin) = (units::percent(rule.threshold), units::percent(rule.margin));
+    let (threshold, margin) = (share_text(rule.threshold), share_text(rule.margin));
     match (comparison.method, &rule.between_runs) {
         (Method::Exact, _) => {
             format!(
@@ -79,16 +89,16 @@ pub(super) fn rule(comparison: &Comparison) -> String {
         }
         (Method::Paired, _) => format!(
             "in turn: a change is beyond {threshold} and significant at {} (correction: {}); SAME excludes {margin}",
-            units::percent(rule.alpha),
+            share_text(rule.alpha),
             rule.correction
         ),
         (_, between) => {
             let error = between.as_ref().map_or_else(String::new, |between| {
-                format!("; runs of one build differ by {} ({})", units::percent(between.sd), between.source)
+                format!("; runs of one build differ by {} ({})", share_text(between.sd), between.source)
             });
             format!(
                 "made apart: a change is beyond {threshold} and significant at {} (correction: {}); SAME excludes {margin}{error}",
-                units::percent(rule.alpha),
+                share_text(rule.alpha),
                 rule.correction
             )
         }

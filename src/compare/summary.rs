@@ -2,13 +2,12 @@
 
 use super::document::{CaseDoc, StepDoc, SummaryDoc};
 use kbench_stats::{Probability, StatsError, Verdict, WeightedRatio, geometric_mean, step_change};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sums up the cases that have a ratio, and sets the share of each; `None` when none has.
 ///
 /// A case's share is that of the profile's kernel time. Without times in the profile it is calls × time in the base over
-/// the compared cases; `calls` are by position. Where cold and warm were both measured, the cold ones are summed up: each
-/// case must count once.
+/// the compared cases; `calls` are by position. A case that was measured cold and warm counts once, cold.
 ///
 /// # Errors
 /// When a ratio or an error is out of range.
@@ -17,8 +16,11 @@ pub fn summarise(cases: &mut [CaseDoc], calls: &[u64]) -> Result<Option<SummaryD
     if !from_profile {
         shares_from_calls(cases, calls);
     }
-    let several = cases.iter().any(|case| case.cache.as_deref() == Some("cold"));
-    let counted = |case: &&CaseDoc| case.ratio.is_some() && !(several && case.cache.as_deref() == Some("warm"));
+    let is = |case: &CaseDoc, cache: &str| case.cache.as_deref() == Some(cache);
+    let cold: BTreeSet<(&str, &str)> =
+        cases.iter().filter(|case| is(case, "cold")).map(|case| (case.id.as_str(), case.phase.as_str())).collect();
+    let counts_cold = |case: &CaseDoc| is(case, "warm") && cold.contains(&(case.id.as_str(), case.phase.as_str()));
+    let counted = |case: &&CaseDoc| case.ratio.is_some() && !counts_cold(case);
     let chosen: Vec<&CaseDoc> = cases.iter().filter(counted).collect();
     if chosen.is_empty() {
         return Ok(None);
