@@ -74,9 +74,7 @@ impl Limits {
         let seconds = match (stage, kind) {
             // The rotation sets are at most four fifths of memory, copied from the first one.
             (Stage::Prepare, _) => 60.0 + moved,
-            (Stage::Verify | Stage::VerifyAgain, Kind::Emu) => {
-                300.0 + moved + flops.min(MOST_EMULATED_FLOPS) / rates.flops
-            }
+            (Stage::Verify | Stage::VerifyAgain, Kind::Emu) => 300.0 + moved + flops.min(MOST_EMULATED_FLOPS) / rates.flops,
             // The reference of a large case is computed for chosen elements, in bounded work.
             (Stage::Verify | Stage::VerifyAgain, Kind::Host | Kind::Hip) => 60.0 + moved + launch,
             // Notices come a few times a window, then after each look; a launch is not interrupted.

@@ -133,8 +133,9 @@ impl Pool<'_> {
         let slot = &mut self.slots[index];
         slot.generation += 1;
         slot.process = None;
-        let process = Process::start(&self.program, index, slot.generation, &self.post)
-            .map_err(|source| WorkerError::Start { program: self.program.path.display().to_string(), source })?;
+        let process = Process::start(&self.program, index, slot.generation, &self.post).map_err(|source| {
+            WorkerError::Start { program: self.program.path.display().to_string(), source }
+        })?;
         process.send(ToChild::Open(slot.open.clone()));
         slot.process = Some(process);
         slot.state = State::Opening { until: Instant::now().checked_add(self.limits.of_open()) };
