@@ -1,5 +1,9 @@
 //! One case on a device: prepare, verify, measure, verify again, judge.
 
+mod pair;
+
+pub use pair::{PairResult, PairRule, PairSamples, run_pair};
+
 use crate::counters::Counting;
 use crate::device::{Device, DeviceError, Floor, Kind, Means, Peaks, Prepared};
 use crate::measure::{Batch, Cache, LaunchError, Launcher, MeasureError, Measurement, Protocol, TimeSource, measure};
@@ -32,6 +36,8 @@ pub struct Settings {
     pub budget: Duration,
     /// What is left of the whole budget.
     pub left: Duration,
+    /// Two builds run in turn, and this counts as a change; without it one build runs.
+    pub pair: Option<PairRule>,
 }
 
 /// Who watches a case: is told each stage, and may forbid a build.

@@ -173,7 +173,7 @@ fn device(script: Script) -> Scripted {
 }
 
 fn settings(left: Duration) -> Settings {
-    Settings { cache: Cache::Cold, seed: 1, precision: 0.01, budget: left, left }
+    Settings { cache: Cache::Cold, seed: 1, precision: 0.01, budget: left, left, pair: None }
 }
 
 fn run_with(script: Script, left: Duration, stop: &AtomicBool) -> CaseResult {

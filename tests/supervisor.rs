@@ -7,7 +7,7 @@ use kbench::exit::Failure;
 use kbench::measure::Cache;
 use kbench::plan::{Plan, Selection};
 use kbench::report::{CaseResult, Status};
-use kbench::runner::Settings;
+use kbench::runner::{PairResult, Settings};
 use kbench::worker::message::{Hello, Notice, Open, ToParent};
 use kbench::worker::{Limits, Program, Supervisor, Task, Watcher, WorkerError, frame};
 use kbench_workload::{CaseOptions, Fp8Flavor};
@@ -63,7 +63,7 @@ struct Told {
 impl Watcher for Told {
     fn settings(&mut self, _task: &Task<'_>, _waiting: usize, _devices: usize) -> Settings {
         let budget = Duration::from_secs(1);
-        Settings { cache: Cache::Cold, seed: 1, precision: 0.01, budget, left: budget }
+        Settings { cache: Cache::Cold, seed: 1, precision: 0.01, budget, left: budget, pair: None }
     }
 
     fn notice(&mut self, _task: &Task<'_>, notice: &Notice) {
@@ -77,7 +77,7 @@ impl Watcher for Told {
         self.lines.push(line.to_owned());
     }
 
-    fn done(&mut self, task: &Task<'_>, result: CaseResult) -> Result<(), Failure> {
+    fn done(&mut self, task: &Task<'_>, result: CaseResult, _pair: Option<PairResult>) -> Result<(), Failure> {
         assert!(self.results.insert(task.index, result).is_none(), "one result a case");
         self.order.push(task.index);
         Ok(())

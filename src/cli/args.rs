@@ -1,5 +1,6 @@
 //! Arguments of every command.
 
+use super::ab::{AbArgs, SelfcheckArgs};
 use super::compare::CompareArgs;
 use super::doctor::{DevicesArgs, DoctorArgs};
 use super::emu::EmuArgs;
@@ -116,6 +117,19 @@ Exit codes: 0 when nothing is broken (a machine without a GPU is not), 5 when so
     /// Own a device and run cases for the kbench that started this (not for people)
     #[command(hide = true)]
     Worker,
+    /// Compare two builds in turn on one device: the strongest comparison there is
+    #[command(after_help = "\
+Examples:
+  kbench ab --base builtin --cand build/ --shapes decode.csv
+                                                      a build folder against the program's own kernels
+  kbench ab --base old/ --cand kernels/ --shapes decode.csv --device emu --gate bound:+1%,insts:+2%
+                                                      CI without a GPU: exact, exit 1 on a regression
+  kbench ab --base reference --cand reference+3% --shapes decode.csv --device host
+                                                      a known slow-down, to see what can be seen")]
+    Ab(Box<AbArgs>),
+    /// Compare a build with itself: how often this device calls equal builds different, and the smallest change it can tell
+    #[command(after_help = "Example:\n  kbench selfcheck --shapes decode.csv --top 3 --pairs 20")]
+    Selfcheck(Box<SelfcheckArgs>),
     /// Compare two runs, or two profiles of a whole program, and gate on the changes
     #[command(after_help = "\
 Examples:
@@ -452,7 +466,7 @@ fn scale(text: &str) -> Result<f64, String> {
 }
 
 /// `60s`, `5m`, `500ms` or seconds without a unit.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and how each answer ends.
 
+mod ab;
 mod args;
 mod compare;
 mod doctor;
@@ -11,7 +12,8 @@ mod store;
 pub use args::{
     Cli, Command, CompletionsArgs, InspectArgs, InspectFormat, InventoryArgs, PeaksArgs, ReadArgs, RunArgs,
 };
-pub use compare::{CompareArgs, CompareFormat, CorrectionChoice};
+pub use ab::{AbArgs, PairArgs, SelfcheckArgs};
+pub use compare::{CompareArgs, CompareFormat, CorrectionChoice, JudgeArgs};
 pub use doctor::{DevicesArgs, DoctorArgs, DoctorFormat};
 pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
@@ -42,6 +44,8 @@ pub fn main() -> Exit {
         Some(Command::Kernels(args)) => command::kernels::run(&args),
         Some(Command::Emu(args)) => command::emu::run(&args),
         Some(Command::Worker) => command::worker::run(),
+        Some(Command::Ab(args)) => command::ab::run(&args),
+        Some(Command::Selfcheck(args)) => command::selfcheck::run(&args),
         Some(Command::Compare(args)) => command::compare::run(&args),
         Some(Command::History(args)) => command::store::history(&args),
         Some(Command::Show(args)) => command::store::show(&args),

@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub mod ab;
 pub mod build;
 pub mod compare;
 pub mod completions;
@@ -10,9 +11,11 @@ pub mod inspect;
 pub mod inventory;
 mod kept;
 pub mod kernels;
+mod pairs;
 pub mod peaks;
 mod probe;
 pub mod run;
+pub mod selfcheck;
 pub mod worker;
 pub mod store;
 
@@ -35,7 +38,7 @@ pub(crate) fn open_host(fp8: Fp8Flavor) -> Host {
     Host::open(fp8, cache_dir())
 }
 
-/// Opens a device in this process. `kernels` are the builds to run on a GPU.
+/// Opens a device in this process. `kernels` are the builds to run on a GPU, `candidate` those that they are compared with.
 ///
 /// # Errors
 /// When its kernels cannot be read.
@@ -43,14 +46,29 @@ pub(crate) fn open_device(
     spec: &DeviceSpec,
     fp8: Fp8Flavor,
     kernels: Option<&Path>,
+    candidate: Option<&str>,
     options: GpuOptions,
 ) -> Result<Box<dyn Device>, Failure> {
     if *spec == DeviceSpec::Host {
-        return Ok(Box::new(open_host(fp8)));
+        let host = open_host(fp8);
+        return Ok(Box::new(match candidate {
+            Some(candidate) => {
+                let base = kernels.map_or("reference".into(), Path::to_string_lossy);
+                host.with_pair(&base, candidate).map_err(usage)?
+            }
+            None => host,
+        }));
     }
-    let library = kernels.map(crate::kernels::open).transpose().or_usage()?;
-    let gpu = Gpu::of_spec(spec, library, options).or_device()?;
-    Ok(Box::new(gpu))
+    let library = |build: &Path| match build.to_str() {
+        Some("builtin") => crate::kernels::builtin(),
+        _ => crate::kernels::open(build),
+    };
+    let base = kernels.map(library).transpose().or_usage()?;
+    let gpu = Gpu::of_spec(spec, base, options).or_device()?;
+    Ok(Box::new(match candidate {
+        Some(candidate) => gpu.with_candidate(library(Path::new(candidate)).or_usage()?),
+        None => gpu,
+    }))
 }
 
 /// Says on stderr which device is used, and what its numbers are.

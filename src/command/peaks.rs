@@ -16,7 +16,7 @@ pub fn run(args: &PeaksArgs) -> Outcome {
     let peaks = match &args.device {
         // Nothing can be measured on an emulated device: its data sheet is shown.
         DeviceSpec::Emu(_) | DeviceSpec::Hip(_) | DeviceSpec::HipAll => {
-            let mut device = super::open_device(&args.device, Fp8Flavor::Ocp, None, GpuOptions::default())?;
+            let mut device = super::open_device(&args.device, Fp8Flavor::Ocp, None, None, GpuOptions::default())?;
             super::announce(&args.device, device.info());
             device.peaks().or_device()?
         }

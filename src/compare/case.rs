@@ -32,10 +32,23 @@ pub fn compare(
     rule: &Rule,
     wanted: &BTreeSet<String>,
 ) -> Result<Compared, StatsError> {
+    let mut doc = described(base, candidate, wanted);
+    let estimate = match (&base.timing, &candidate.timing) {
+        (Some(one), Some(other)) => Some(measured(&mut doc, one, other, between, rule)?),
+        _ => {
+            exact(&mut doc, base, candidate, rule);
+            None
+        }
+    };
+    Ok(Compared { doc, estimate })
+}
+
+/// Everything but the verdict.
+pub(super) fn described(base: &Case, candidate: &Case, wanted: &BTreeSet<String>) -> CaseDoc {
     let metrics = metric::compare(base, candidate, wanted);
     let hash = |case: &Case| case.build.as_ref().and_then(|build| build.sha256.clone());
     let identical_code = hash(base).zip(hash(candidate)).map(|(one, other)| one == other);
-    let mut doc = CaseDoc {
+    CaseDoc {
         id: base.plain_id().to_owned(),
         family: base.family.clone(),
         kernel: base.kernel.clone(),
@@ -50,15 +63,7 @@ pub fn compare(
         cycles_ratio: None,
         why: why(base, candidate, &metrics),
         metrics,
-    };
-    let estimate = match (&base.timing, &candidate.timing) {
-        (Some(one), Some(other)) => Some(measured(&mut doc, one, other, between, rule)?),
-        _ => {
-            exact(&mut doc, base, candidate, rule);
-            None
-        }
-    };
-    Ok(Compared { doc, estimate })
+    }
 }
 
 fn measured(

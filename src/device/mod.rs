@@ -211,6 +211,19 @@ pub trait Device {
         cache: Cache,
         seed: u64,
     ) -> Result<Box<dyn Prepared + 'a>, DeviceError>;
+
+    /// The same in two builds, the base and the candidate that the device was opened with, both ready at once.
+    ///
+    /// # Errors
+    /// As [`Device::prepare`]; and when the device was opened without a candidate.
+    fn prepare_pair<'a>(
+        &'a mut self,
+        _case: &'a dyn Workload,
+        _cache: Cache,
+        _seed: u64,
+    ) -> Result<[Box<dyn Prepared + 'a>; 2], DeviceError> {
+        Err(DeviceError::Failed("the device was opened without a second build".to_owned()))
+    }
 }
 
 /// A case that is ready to run.

@@ -62,7 +62,7 @@ fn record(case: &CaseResult) -> [String; COLUMNS.len()] {
         case.weight.calls.to_string(),
         if case.weight.total_ns > 0 { case.weight.share.to_string() } else { String::new() },
         case.weight.provenance.name().to_owned(),
-        super::table::status(case.status).to_owned(),
+        case.status.name().to_owned(),
         case.reason.clone().unwrap_or_default(),
         timing.map_or_else(String::new, |timing| timing.cache.name().to_owned()),
         timing.map_or_else(String::new, |timing| timing.samples.to_string()),

@@ -141,6 +141,19 @@ pub enum Status {
     Hung,
 }
 
+impl Status {
+    /// Name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Skipped => "skipped",
+            Status::Wrong => "wrong",
+            Status::Failed => "failed",
+            Status::Hung => "hung",
+        }
+    }
+}
+
 /// One case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseResult {

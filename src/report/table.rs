@@ -68,7 +68,7 @@ pub fn row(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
         }
         _ => {
             line(out, &cells)?;
-            let status = status(case.status);
+            let status = case.status.name();
             writeln!(out, "    {status}: {}", case.reason.as_deref().unwrap_or("no reason was given"))?;
         }
     }
@@ -141,17 +141,6 @@ fn verified(case: &CaseResult) -> String {
         Some(verify) if verify.passed => "yes".into(),
         Some(_) => "NO".into(),
         None => "–".into(),
-    }
-}
-
-/// The word for a status.
-pub(super) fn status(status: Status) -> &'static str {
-    match status {
-        Status::Ok => "ok",
-        Status::Skipped => "skipped",
-        Status::Wrong => "wrong",
-        Status::Failed => "failed",
-        Status::Hung => "hung",
     }
 }
 

@@ -157,7 +157,7 @@ fn opened(open: &Open) -> Outcome<Box<dyn Device>> {
         return Err(usage(format!("the parent speaks version {} of the messages, this program {VERSION}", open.version)));
     }
     let options = GpuOptions { sample: open.emu_sample, flush_icache: open.flush_icache };
-    open_device(&spec(open)?, open.fp8, open.kernels.as_deref(), options)
+    open_device(&spec(open)?, open.fp8, open.kernels.as_deref(), open.candidate.as_deref(), options)
 }
 
 fn spec(open: &Open) -> Outcome<DeviceSpec> {
@@ -173,7 +173,13 @@ fn run(
     stop: &AtomicBool,
 ) -> Outcome<()> {
     let mut teller = Teller { out, avoid: &job.avoid, avoided: None, failed: None };
-    let case = runner::run_case(device, &job.planned(), &job.peaks, &job.settings, counting, &mut teller, stop);
+    let planned = job.planned();
+    let (case, pair) = match &job.settings.pair {
+        Some(rule) => runner::run_pair(device, &planned, &job.peaks, &job.settings, rule, &mut teller, stop),
+        None => {
+            (runner::run_case(device, &planned, &job.peaks, &job.settings, counting, &mut teller, stop), None)
+        }
+    };
     let Teller { avoided, failed, .. } = teller;
     if let Some(failure) = failed {
         return Err(failure);
@@ -182,7 +188,7 @@ fn run(
         Some(build) => ToParent::Avoided { number: job.number, build },
         None => {
             let spent = device.is_spent();
-            ToParent::Result(Box::new(Finished { number: job.number, case, spent }))
+            ToParent::Result(Box::new(Finished { number: job.number, case, pair, spent }))
         }
     };
     say(out, &answer)

@@ -103,7 +103,7 @@ mod tests {
 
     fn settings(seconds: u64) -> Settings {
         let budget = Duration::from_secs(seconds);
-        Settings { cache: Cache::Cold, seed: 1, precision: 0.005, budget, left: budget }
+        Settings { cache: Cache::Cold, seed: 1, precision: 0.005, budget, left: budget, pair: None }
     }
 
     fn limit(stage: Stage, kind: Kind, flops: u128, bytes: u128, budget: u64) -> f64 {

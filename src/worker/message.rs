@@ -9,7 +9,7 @@ use crate::measure::Progress;
 use crate::plan::{Planned, Weight};
 use crate::report::CaseResult;
 use crate::report::document::BuildDoc;
-use crate::runner::Settings;
+use crate::runner::{PairResult, Settings};
 use kbench_workload::{CaseOptions, Dtypes, Family, Fp8Flavor, ShapeMap, case};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ pub struct Open {
     pub kernels: Option<PathBuf>,
     /// Workgroups of each launch to emulate, when not all.
     pub emu_sample: Option<u64>,
+    /// The build that `kernels` is compared with, as [`crate::device::host::Host::with_pair`] and `--kernels` take it.
+    pub candidate: Option<String>,
     /// Each timed launch fetches its instructions from memory.
     pub flush_icache: bool,
     /// Counters to collect of each case.
@@ -164,6 +166,9 @@ pub struct Finished {
     pub number: u64,
     /// What came of it.
     pub case: CaseResult,
+    /// The candidate's side, when two builds ran in turn.
+    #[serde(default)]
+    pub pair: Option<PairResult>,
     /// The device does not run anything any more in this process: the child wants to be replaced.
     #[serde(default)]
     pub spent: bool,
@@ -236,6 +241,6 @@ impl Open {
     pub fn new(device: &DeviceSpec, fp8: Fp8Flavor, kernels: Option<PathBuf>, emu_sample: Option<u64>) -> Self {
         let device = device.to_string();
         let version = super::frame::VERSION;
-        Self { version, device, fp8, kernels, emu_sample, flush_icache: false, counters: None }
+        Self { version, device, fp8, kernels, emu_sample, candidate: None, flush_icache: false, counters: None }
     }
 }

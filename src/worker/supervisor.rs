@@ -87,7 +87,7 @@ impl<'a> Supervisor<'a> {
             if stop.load(Ordering::SeqCst) {
                 for task in queue.drain() {
                     let result = CaseResult::new(task.planned).unfinished("the run was interrupted before its turn");
-                    watcher.done(&task, result)?;
+                    watcher.done(&task, result, None)?;
                 }
                 self.interrupt();
             }
@@ -99,7 +99,7 @@ impl<'a> Supervisor<'a> {
             if self.pool.slots.iter().all(|slot| matches!(slot.state, State::Lost)) {
                 for task in queue.drain() {
                     let reason = "the device could not be opened again after an earlier case; nothing more can run on it";
-                    watcher.done(&task, CaseResult::new(task.planned).unfinished(reason))?;
+                    watcher.done(&task, CaseResult::new(task.planned).unfinished(reason), None)?;
                 }
                 return Ok(());
             }
@@ -219,7 +219,7 @@ impl<'a> Supervisor<'a> {
             (ToParent::Result(finished), State::Busy(busy)) if finished.number == busy.number => {
                 let task = busy.task;
                 slot.state = State::Idle;
-                watcher.done(&task, finished.case)?;
+                watcher.done(&task, finished.case, finished.pair)?;
                 if finished.spent {
                     self.pool.end(index, LEAVE);
                     self.again(index, watcher);
@@ -237,7 +237,7 @@ impl<'a> Supervisor<'a> {
                             format!("its build hung or killed its process before, in {}: not run", cases.join(" and ")),
                         );
                         result.build = Some(build);
-                        watcher.done(&task, result)
+                        watcher.done(&task, result, None)
                     }
                 }
             }
@@ -307,7 +307,7 @@ impl<'a> Supervisor<'a> {
                 watcher.line(&sentence);
             }
         }
-        watcher.done(&busy.task, result)
+        watcher.done(&busy.task, result, None)
     }
 
     /// Ends what has used up its limit.

@@ -5,7 +5,7 @@ use crate::measure::Cache;
 use crate::plan::Planned;
 use crate::report::CaseResult;
 use crate::report::document::BuildDoc;
-use crate::runner::Settings;
+use crate::runner::{PairResult, Settings};
 use crate::worker::message::Notice;
 use std::collections::{HashMap, VecDeque};
 
@@ -31,11 +31,11 @@ pub trait Watcher {
     /// A line for the user: of a child's stderr, or about a child.
     fn line(&mut self, line: &str);
 
-    /// A task has ended.
+    /// A task has ended; `pair` is the candidate's side when two builds ran in turn.
     ///
     /// # Errors
     /// When the result cannot be kept; the run ends.
-    fn done(&mut self, task: &Task<'_>, result: CaseResult) -> Result<(), Failure>;
+    fn done(&mut self, task: &Task<'_>, result: CaseResult, pair: Option<PairResult>) -> Result<(), Failure>;
 }
 
 /// A build is not launched again after this many cases that it hung or killed its process in.

@@ -7,7 +7,7 @@ use crate::journal::Journal;
 use crate::measure::{Cache, Progress};
 use crate::plan::Planned;
 use crate::report::{CaseResult, units};
-use crate::runner::Settings;
+use crate::runner::{PairResult, Settings};
 use crate::worker::message::Notice;
 use crate::worker::{Task, Watcher};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -93,6 +93,7 @@ impl Watcher for Replay<'_, '_> {
             // What quick cases leave over goes to the later ones.
             budget: (left / cases * devices).min(left),
             left,
+            pair: None,
         }
     }
 
@@ -114,7 +115,12 @@ impl Watcher for Replay<'_, '_> {
         self.bar.suspend(|| super::super::note(line));
     }
 
-    fn done(&mut self, task: &Task<'_>, mut result: CaseResult) -> Result<(), Failure> {
+    fn done(
+        &mut self,
+        task: &Task<'_>,
+        mut result: CaseResult,
+        _pair: Option<PairResult>,
+    ) -> Result<(), Failure> {
         if let Some(id) = self.ids.get(task.index) {
             result.id.clone_from(id);
         }

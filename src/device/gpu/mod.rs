@@ -48,6 +48,8 @@ pub struct Gpu {
     device: kbench_hip::Device,
     info: DeviceInfo,
     builds: Builds,
+    /// The builds of the other side of a comparison.
+    candidate: Option<Builds>,
     model: Option<&'static Model>,
     emulator: Option<Emulator>,
     options: GpuOptions,
@@ -107,7 +109,8 @@ impl Gpu {
         };
         let scripted = emulator.is_some() && std::env::var_os(CLOCK_VARIABLE).is_some();
         let builds = Builds::new(library, &arch, cus);
-        Ok(Self { device, info, builds, model, emulator, options, scripted, others: Vec::new(), facts: Vec::new() })
+        let candidate = None;
+        Ok(Self { device, info, builds, candidate, model, emulator, options, scripted, others: Vec::new(), facts: Vec::new() })
     }
 
     /// Whether launches are timed: on a real GPU, and on an emulated one whose clock is scripted.
@@ -191,7 +194,39 @@ impl Device for Gpu {
         cache: Cache,
         seed: u64,
     ) -> Result<Box<dyn Prepared + 'a>, DeviceError> {
-        let chosen = self.builds.choose(case)?;
+        self.prepare_with(&self.builds, case, cache, seed)
+    }
+
+    fn prepare_pair<'a>(
+        &'a mut self,
+        case: &'a dyn Workload,
+        cache: Cache,
+        seed: u64,
+    ) -> Result<[Box<dyn Prepared + 'a>; 2], DeviceError> {
+        let Some(candidate) = &self.candidate else {
+            return Err(DeviceError::Failed("the device was opened without a second build".to_owned()));
+        };
+        let base = self.prepare_with(&self.builds, case, cache, seed)?;
+        Ok([base, self.prepare_with(candidate, case, cache, seed)?])
+    }
+}
+
+impl Gpu {
+    /// Adds the builds of the other side of a comparison.
+    #[must_use]
+    pub fn with_candidate(mut self, library: Library) -> Self {
+        self.candidate = Some(Builds::new(library, &self.info.arch, self.info.units as u32));
+        self
+    }
+
+    fn prepare_with<'a>(
+        &'a self,
+        builds: &Builds,
+        case: &'a dyn Workload,
+        cache: Cache,
+        seed: u64,
+    ) -> Result<Box<dyn Prepared + 'a>, DeviceError> {
+        let chosen = builds.choose(case)?;
         let counted = chosen.plan.launches.iter().filter(|launch| !launch.setup).count();
         if self.sample_of(case).is_some() && counted > 1 {
             return Err(DeviceError::NoBuild(format!(

@@ -20,6 +20,8 @@ pub(super) struct HostPrepared<'a> {
     /// The seed whose untouched data the last set holds, until a launch may have changed it.
     pristine: Option<u64>,
     cache: (Cache, Option<String>),
+    /// Share of its own time that a launch is made longer by, for comparisons with a known answer.
+    slow: f64,
     begin: Instant,
 }
 
@@ -44,7 +46,14 @@ impl<'a> HostPrepared<'a> {
             all.push(first.clone());
         }
         all.push(first);
-        Ok(Self { case, arch: info.arch.clone(), sets: all, pristine: Some(seed), cache, begin: Instant::now() })
+        Ok(Self { case, arch: info.arch.clone(), sets: all, pristine: Some(seed), cache, slow: 0.0, begin: Instant::now() })
+    }
+}
+
+impl HostPrepared<'_> {
+    /// The same, made longer by a share of its own time.
+    pub(super) fn slowed(self, slow: f64) -> Self {
+        Self { slow, ..self }
     }
 }
 
@@ -52,7 +61,11 @@ impl Prepared for HostPrepared<'_> {
     fn build(&self) -> Build {
         Build {
             origin: "builtin",
-            file: format!("CPU reference of {}", self.case.family()),
+            file: if self.slow > 0.0 {
+                format!("CPU reference of {}, slowed down by {} %", self.case.family(), self.slow * 100.0)
+            } else {
+                format!("CPU reference of {}", self.case.family())
+            },
             arch: self.arch.clone(),
             sha256: None,
         }
@@ -150,6 +163,13 @@ impl Launcher for HostPrepared<'_> {
         let set = &mut self.sets[set % count];
         let begin = Instant::now();
         self.case.reference(set);
+        let alone = begin.elapsed();
+        if self.slow > 0.0 {
+            let until = alone.mul_f64(1.0 + self.slow);
+            while begin.elapsed() < until {
+                std::hint::spin_loop();
+            }
+        }
         Ok(begin.elapsed().as_nanos() as f64)
     }
 }
