@@ -6,6 +6,7 @@ use kbench_hip::{Buffer, BufferSlice, Device, HipError};
 use kbench_kernels::plan::{Addresses, Fill, PlannedBuffer};
 use kbench_workload::{Role, TensorSet, TensorSpec};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What outputs and scratch hold before a launch, where the manifest says nothing: NaN in every float format that has one, a huge
 /// number in the others. An output that is not written cannot pass, and a kernel that relies on zeros is found out.
@@ -23,7 +24,10 @@ struct Slot {
 
 /// Device memory of a case.
 pub(super) struct CaseMemory {
-    slots: BTreeMap<String, Slot>,
+    /// The case's tensors; two builds that are compared share them, so that where data lie is the same for both.
+    tensors: Rc<BTreeMap<String, Slot>>,
+    /// What the build needs beside them.
+    buffers: BTreeMap<String, Slot>,
     planned: Vec<PlannedBuffer>,
     sets: u64,
 }
@@ -50,6 +54,21 @@ fn table(names: &[String], addresses: &Addresses) -> Vec<u8> {
     names.iter().flat_map(|name| addresses.get(name).copied().unwrap_or(0).to_le_bytes()).collect()
 }
 
+/// Memory for `sets` sets of each.
+fn slots<'n>(
+    device: &Device,
+    wanted: impl Iterator<Item = (&'n str, u64)>,
+    sets: u64,
+) -> Result<BTreeMap<String, Slot>, DeviceError> {
+    let slot = |(name, bytes): (&str, u64)| {
+        let stride = bytes.max(1).next_multiple_of(ALIGN);
+        let all = stride * (sets - 1) + bytes.max(1);
+        let buffer = device.alloc(all).map_err(|error| refused(device, all, error))?;
+        Ok((name.to_owned(), Slot { buffer, bytes, stride }))
+    };
+    wanted.map(slot).collect()
+}
+
 /// Bytes that one set takes.
 pub(super) fn set_bytes(specs: &[TensorSpec], buffers: &[PlannedBuffer]) -> u128 {
     let tensors: u128 = specs.iter().map(|spec| spec.bytes()).sum();
@@ -66,21 +85,24 @@ impl CaseMemory {
         sets: usize,
     ) -> Result<Self, DeviceError> {
         let sets = (sets as u64).max(1);
-        let mut slots = BTreeMap::new();
-        let tensors = specs.iter().map(|spec| (spec.name, spec.bytes() as u64));
-        let planned = buffers.iter().map(|buffer| (buffer.name.as_str(), buffer.bytes));
-        for (name, bytes) in tensors.chain(planned) {
-            let stride = bytes.max(1).next_multiple_of(ALIGN);
-            let all = stride * (sets - 1) + bytes.max(1);
-            let buffer = device.alloc(all).map_err(|error| refused(device, all, error))?;
-            slots.insert(name.to_owned(), Slot { buffer, bytes, stride });
-        }
-        Ok(Self { slots, planned: buffers.to_vec(), sets })
+        let tensors = slots(device, specs.iter().map(|spec| (spec.name, spec.bytes() as u64)), sets)?;
+        let own = slots(device, buffers.iter().map(|buffer| (buffer.name.as_str(), buffer.bytes)), sets)?;
+        Ok(Self { tensors: Rc::new(tensors), buffers: own, planned: buffers.to_vec(), sets })
+    }
+
+    /// The tensors of another build of the same case, and buffers of one's own.
+    pub(super) fn beside(&self, device: &Device, buffers: &[PlannedBuffer]) -> Result<Self, DeviceError> {
+        let own = slots(device, buffers.iter().map(|buffer| (buffer.name.as_str(), buffer.bytes)), self.sets)?;
+        Ok(Self { tensors: Rc::clone(&self.tensors), buffers: own, planned: buffers.to_vec(), sets: self.sets })
+    }
+
+    fn slots(&self) -> impl Iterator<Item = (&String, &Slot)> {
+        self.tensors.iter().chain(&self.buffers)
     }
 
     /// Bytes of all sets.
     pub(super) fn total_bytes(&self) -> u128 {
-        self.slots.values().map(|slot| u128::from(slot.bytes) * u128::from(self.sets)).sum()
+        self.slots().map(|(_, slot)| u128::from(slot.bytes) * u128::from(self.sets)).sum()
     }
 
     /// Sets.
@@ -90,11 +112,11 @@ impl CaseMemory {
 
     /// Addresses of a set, by name.
     pub(super) fn addresses(&self, set: usize) -> Addresses {
-        self.slots.iter().map(|(name, slot)| (name.clone(), slot.buffer.address() + set as u64 * slot.stride)).collect()
+        self.slots().map(|(name, slot)| (name.clone(), slot.buffer.address() + set as u64 * slot.stride)).collect()
     }
 
     fn slot(&self, name: &str) -> Result<&Slot, DeviceError> {
-        self.slots.get(name).ok_or_else(|| DeviceError::Failed(format!("the case has no buffer `{name}`")))
+        self.tensors.get(name).or_else(|| self.buffers.get(name)).ok_or_else(|| DeviceError::Failed(format!("the case has no buffer `{name}`")))
     }
 
     fn write(&self, name: &str, set: usize, bytes: &[u8]) -> Result<(), DeviceError> {
@@ -136,7 +158,7 @@ impl CaseMemory {
 
     /// Copies the first set into all others, on the device, doubling what there is.
     pub(super) fn replicate(&self) -> Result<(), DeviceError> {
-        for slot in self.slots.values() {
+        for (_, slot) in self.slots() {
             let mut have = 1;
             while have < self.sets {
                 let count = have.min(self.sets - have);

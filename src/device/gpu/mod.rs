@@ -194,7 +194,7 @@ impl Device for Gpu {
         cache: Cache,
         seed: u64,
     ) -> Result<Box<dyn Prepared + 'a>, DeviceError> {
-        self.prepare_with(&self.builds, case, cache, seed)
+        Ok(Box::new(self.prepare_with(&self.builds, case, cache, seed, None)?))
     }
 
     fn prepare_pair<'a>(
@@ -206,8 +206,9 @@ impl Device for Gpu {
         let Some(candidate) = &self.candidate else {
             return Err(DeviceError::Failed("the device was opened without a second build".to_owned()));
         };
-        let base = self.prepare_with(&self.builds, case, cache, seed)?;
-        Ok([base, self.prepare_with(candidate, case, cache, seed)?])
+        let base = self.prepare_with(&self.builds, case, cache, seed, None)?;
+        let candidate = self.prepare_with(candidate, case, cache, seed, Some(&base))?;
+        Ok([Box::new(base), Box::new(candidate)])
     }
 }
 
@@ -225,7 +226,8 @@ impl Gpu {
         case: &'a dyn Workload,
         cache: Cache,
         seed: u64,
-    ) -> Result<Box<dyn Prepared + 'a>, DeviceError> {
+        beside: Option<&GpuPrepared<'_>>,
+    ) -> Result<GpuPrepared<'a>, DeviceError> {
         let chosen = builds.choose(case)?;
         let counted = chosen.plan.launches.iter().filter(|launch| !launch.setup).count();
         if self.sample_of(case).is_some() && counted > 1 {
@@ -234,6 +236,6 @@ impl Gpu {
                  not give right ones): choose a smaller shape, or a GPU"
             )));
         }
-        Ok(Box::new(GpuPrepared::new(self, case, chosen, cache, seed)?))
+        GpuPrepared::new(self, case, chosen, cache, seed, beside)
     }
 }

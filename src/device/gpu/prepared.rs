@@ -38,13 +38,14 @@ pub(super) struct GpuPrepared<'a> {
 }
 
 impl<'a> GpuPrepared<'a> {
-    /// Allocates the sets, fills them from `seed`, and loads the code.
+    /// Allocates the sets (or shares those of the build that it is compared with), fills them from `seed`, and loads the code.
     pub(super) fn new(
         gpu: &'a Gpu,
         case: &'a dyn Workload,
         chosen: Chosen,
         cache: Cache,
         seed: u64,
+        beside: Option<&GpuPrepared<'_>>,
     ) -> Result<Self, DeviceError> {
         let specs = case.tensors();
         let bytes = set_bytes(&specs, &chosen.plan.buffers);
@@ -57,7 +58,10 @@ impl<'a> GpuPrepared<'a> {
         let out_of_memory = || DeviceError::Failed(format!("the host lacks the {bytes} B of memory to make the data"));
         let mut tensors = TensorSet::zeroed(&specs).ok_or_else(out_of_memory)?;
         case.fill(seed, &mut tensors);
-        let (memory, cache) = allocate(gpu, &specs, &chosen, sets, cache)?;
+        let (memory, cache) = match beside {
+            Some(other) => (other.memory.beside(&gpu.device, &chosen.plan.buffers)?, other.cache.clone()),
+            None => allocate(gpu, &specs, &chosen, sets, cache)?,
+        };
         let info = object_info(&chosen, &gpu.info.arch)?;
         let sequence = Sequence::new(&gpu.device, &chosen, &info, &memory)?;
         let probe = if gpu.emulator.is_none() { gpu.probe() } else { None };

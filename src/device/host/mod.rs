@@ -85,7 +85,7 @@ impl Device for Host {
         cache: Cache,
         seed: u64,
     ) -> Result<Box<dyn Prepared + 'a>, DeviceError> {
-        Ok(Box::new(self.prepare_slowed(case, cache, seed, self.available_bytes(), 0.0)?))
+        Ok(Box::new(self.prepare_slowed(case, cache, seed, 0.0)?))
     }
 
     fn prepare_pair<'a>(
@@ -94,11 +94,9 @@ impl Device for Host {
         cache: Cache,
         seed: u64,
     ) -> Result<[Box<dyn Prepared + 'a>; 2], DeviceError> {
-        // Each side has half of the memory.
-        let memory = self.available_bytes() / 2;
         let [base, candidate] = self.slow;
-        let base = self.prepare_slowed(case, cache, seed, memory, base)?;
-        let candidate = self.prepare_slowed(case, cache, seed, memory, candidate)?;
+        let base = self.prepare_slowed(case, cache, seed, base)?;
+        let candidate = base.beside(candidate);
         Ok([Box::new(base), Box::new(candidate)])
     }
 }
@@ -118,11 +116,10 @@ impl Host {
         case: &'a dyn Workload,
         cache: Cache,
         seed: u64,
-        memory: u64,
         slow: f64,
     ) -> Result<prepared::HostPrepared<'a>, DeviceError> {
         let llc = self.info.llc_bytes.unwrap_or(cpu::ASSUMED_LLC_BYTES);
-        prepared::HostPrepared::new(case, &self.info, cache, llc, memory, seed).map(|case| case.slowed(slow))
+        prepared::HostPrepared::new(case, &self.info, cache, llc, self.available_bytes(), seed).map(|case| case.slowed(slow))
     }
 }
 

@@ -6,19 +6,27 @@ use crate::measure::{Cache, LaunchError, Launcher};
 use kbench_workload::{Role, TensorSet, Verification, Workload, narrow, random, verify};
 use rand::RngExt as _;
 use rayon::prelude::*;
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// Elements of an output that are checked at most, and multiplications the naive form may spend on them.
 const MAX_CHECKED: usize = 2048;
 const NAIVE_FLOPS: u128 = 10_000_000;
 
+/// The rotation sets.
+struct Sets {
+    all: Vec<TensorSet>,
+    /// The seed whose untouched data the last set holds, until a launch may have changed it.
+    pristine: Option<u64>,
+}
+
 /// A case with its tensors.
 pub(super) struct HostPrepared<'a> {
     case: &'a dyn Workload,
     arch: String,
-    sets: Vec<TensorSet>,
-    /// The seed whose untouched data the last set holds, until a launch may have changed it.
-    pristine: Option<u64>,
+    /// Two builds that are compared share them, so that where data lie is the same for both.
+    sets: Rc<RefCell<Sets>>,
     cache: (Cache, Option<String>),
     /// Share of its own time that a launch is made longer by, for comparisons with a known answer.
     slow: f64,
@@ -46,14 +54,21 @@ impl<'a> HostPrepared<'a> {
             all.push(first.clone());
         }
         all.push(first);
-        Ok(Self { case, arch: info.arch.clone(), sets: all, pristine: Some(seed), cache, slow: 0.0, begin: Instant::now() })
+        let sets = Rc::new(RefCell::new(Sets { all, pristine: Some(seed) }));
+        Ok(Self { case, arch: info.arch.clone(), sets, cache, slow: 0.0, begin: Instant::now() })
     }
 }
 
-impl HostPrepared<'_> {
+impl<'a> HostPrepared<'a> {
     /// The same, made longer by a share of its own time.
     pub(super) fn slowed(self, slow: f64) -> Self {
         Self { slow, ..self }
+    }
+
+    /// Another build of the case, on the same sets.
+    pub(super) fn beside(&self, slow: f64) -> Self {
+        let (arch, sets, cache) = (self.arch.clone(), Rc::clone(&self.sets), self.cache.clone());
+        Self { case: self.case, arch, sets, cache, slow, begin: self.begin }
     }
 }
 
@@ -76,15 +91,17 @@ impl Prepared for HostPrepared<'_> {
     }
 
     fn rotation_bytes(&self) -> u128 {
-        self.sets.iter().map(TensorSet::total_bytes).sum()
+        self.sets.borrow().all.iter().map(TensorSet::total_bytes).sum()
     }
 
     fn verify(&mut self, seed: u64) -> Result<Vec<(&'static str, Verification)>, DeviceError> {
         // The last set: on a cold rotation it is the one whose data has waited longest.
-        let Some(set) = self.sets.last_mut() else {
+        let mut sets = self.sets.borrow_mut();
+        let fresh = sets.pristine.take() == Some(seed);
+        let Some(set) = sets.all.last_mut() else {
             return Err(DeviceError::Failed("the case has no tensors".into()));
         };
-        if self.pristine.take() != Some(seed) {
+        if !fresh {
             self.case.fill(seed, set);
         }
         for tensor in &mut set.tensors {
@@ -146,7 +163,7 @@ fn choose_elements(case: &dyn Workload, set: &TensorSet, seed: u64) -> Vec<(&'st
 
 impl Launcher for HostPrepared<'_> {
     fn sets(&self) -> usize {
-        self.sets.len()
+        self.sets.borrow().all.len()
     }
 
     fn sets_touched(&self) -> bool {
@@ -158,9 +175,12 @@ impl Launcher for HostPrepared<'_> {
     }
 
     fn launch(&mut self, set: usize) -> Result<f64, LaunchError> {
-        let count = self.sets.len();
-        self.pristine = None;
-        let set = &mut self.sets[set % count];
+        let mut sets = self.sets.borrow_mut();
+        sets.pristine = None;
+        let count = sets.all.len().max(1);
+        let Some(set) = sets.all.get_mut(set % count) else {
+            return Err(LaunchError::Failed("the case has no tensors".into()));
+        };
         let begin = Instant::now();
         self.case.reference(set);
         let alone = begin.elapsed();
