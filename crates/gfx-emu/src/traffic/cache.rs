@@ -147,7 +147,8 @@ impl Caches {
 
     /// Takes the dirty sectors of all lines: calls `each` with sectors and the number of lines that have just these.
     pub(super) fn drain_dirty(&mut self, mut each: impl FnMut(u8, u64)) {
-        for (sectors, lines) in (0..).zip(std::mem::take(&mut self.by_sectors)).skip(1).filter(|(_, lines)| *lines != 0) {
+        for (sectors, lines) in (0..).zip(std::mem::take(&mut self.by_sectors)).skip(1).filter(|(_, lines)| *lines != 0)
+        {
             each(sectors, lines);
         }
         self.dirty = Vec::new();
@@ -195,7 +196,9 @@ mod tests {
     /// A look by the plain way, and the same by AVX-512 where the host has it.
     fn look(cache: &mut Caches, wide: bool, which: usize, line: u64, sectors: u8) -> Look {
         // SAFETY: `wide` is only set where the host has AVX-512.
-        unsafe { if wide { cache.look::<true>(which, line, sectors) } else { cache.look::<false>(which, line, sectors) } }
+        unsafe {
+            if wide { cache.look::<true>(which, line, sectors) } else { cache.look::<false>(which, line, sectors) }
+        }
     }
 
     fn drained(cache: &mut Caches) -> Vec<(u8, u64)> {

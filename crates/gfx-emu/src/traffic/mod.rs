@@ -5,13 +5,13 @@ mod cache;
 mod footprint;
 mod lds;
 
-use crate::fault::Access;
 use crate::exec::Level;
-use cache::{Caches, Look};
-use lds::CROSSBAR_CYCLES;
+use crate::fault::Access;
 pub use cache::{CacheShape, Shape};
+use cache::{Caches, Look};
 pub use footprint::DistinctBytes;
 use footprint::Footprint;
+use lds::CROSSBAR_CYCLES;
 pub use lds::{LdsBanks, LdsOp};
 
 /// Counts of the memory system. Fields named after rocprofiler's counters have their meaning, summed over instances.

@@ -273,7 +273,8 @@ unsafe fn by_lane(words: [__m512i; 4]) -> [__m512i; 4] {
         // Lanes 0, 1, 4, 5 and 8, 9, 12, 13; lanes 2, 3, 6, 7 and 10, 11, 14, 15.
         let (x0, x1) = (lanes(true, front, back), lanes(false, front, back));
         let (y0, y1) = (lanes(true, front_up, back_up), lanes(false, front_up, back_up));
-        let (first, second) = (_mm512_setr_epi64(0, 1, 2, 3, 8, 9, 10, 11), _mm512_setr_epi64(4, 5, 6, 7, 12, 13, 14, 15));
+        let (first, second) =
+            (_mm512_setr_epi64(0, 1, 2, 3, 8, 9, 10, 11), _mm512_setr_epi64(4, 5, 6, 7, 12, 13, 14, 15));
         [
             _mm512_permutex2var_epi64(x0, first, y0),
             _mm512_permutex2var_epi64(x0, second, y0),

@@ -1,8 +1,8 @@
 //! Each shape against a plain matrix product through the documented layout, and the numbers that groups lose.
 
 use super::*;
-use crate::exec::{Level, Limits};
 use crate::exec::Mode;
+use crate::exec::{Level, Limits};
 use crate::isa::{Mods, Op};
 use crate::mem::Memory;
 use crate::traffic::Traffic;

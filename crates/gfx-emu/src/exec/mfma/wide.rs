@@ -75,7 +75,8 @@ impl Plan {
             shift: (item * bits % 32) as u8,
             lane: lane as u8,
         };
-        let (mut a, mut b, mut rows) = ([Place::default(); DEEPEST], [Place::default(); DEEPEST], [Place::default(); ROWS]);
+        let (mut a, mut b, mut rows) =
+            ([Place::default(); DEEPEST], [Place::default(); DEEPEST], [Place::default(); ROWS]);
         for block in 0..shape.blocks {
             for k in 0..shape.k {
                 a[block * shape.k + k] = place(Tile::operand(&shape, shape.m, block, k), shape.a.bits());
@@ -115,7 +116,11 @@ unsafe fn run<const G: usize, const APART: bool>(step: &Step, wave: &mut Wave, e
     let Some(plan) = Plan::of(step.op) else { return Flow::Next };
     // SAFETY: this handler's; the fallback is of the same level.
     unsafe {
-        if multiply::<G, APART>(plan, step, wave) { Flow::Next } else { super::multiply::v4::<{ super::FUSED }>(step, wave, env) }
+        if multiply::<G, APART>(plan, step, wave) {
+            Flow::Next
+        } else {
+            super::multiply::v4::<{ super::FUSED }>(step, wave, env)
+        }
     }
 }
 

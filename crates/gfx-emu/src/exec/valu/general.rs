@@ -3,8 +3,8 @@
 use super::dpp;
 use super::fp::{PLAIN_BITS, PLAIN_MASK, f};
 use super::lane::{Ty, any_float, any_nan};
-use super::wide::any_nan64;
 use super::simd::{BASE, V3, V4, blend, permute};
+use super::wide::any_nan64;
 use crate::exec::{APERTURE, Flow, Mode, PRIVATE_BASE, SHARED_BASE, Src, Step, Vreg, Wave};
 use crate::isa::{Encoding, Sdwa};
 
@@ -182,7 +182,14 @@ fn pack(ty: Ty, step: &Step, i: usize, to: &mut Vreg) {
 /// # Safety
 /// The host has the features of level `L`.
 #[inline(always)]
-pub(super) unsafe fn fetch_at<const L: u8>(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut Vreg) -> u64 {
+pub(super) unsafe fn fetch_at<const L: u8>(
+    step: &Step,
+    wave: &Wave,
+    index: Index,
+    ty: Ty,
+    i: usize,
+    to: &mut Vreg,
+) -> u64 {
     let mods = &step.inst.mods;
     read_at(step, wave, index, i, 0, to);
     // SAFETY: the caller vouches for the features.
@@ -235,8 +242,7 @@ pub(super) unsafe fn fetch64_at<const L: u8>(
     if i == 0 {
         let [low, high] = to;
         // SAFETY: the caller vouches for the features.
-        writable =
-            unsafe { permute_at::<L>(step, wave.exec(), low) & permute_at::<L>(step, wave.exec(), high) };
+        writable = unsafe { permute_at::<L>(step, wave.exec(), low) & permute_at::<L>(step, wave.exec(), high) };
     }
     if ty == Ty::F64 {
         sign(Ty::F32, mods.abs >> i & 1 != 0, mods.neg >> i & 1 != 0, &mut to[1]);
@@ -494,7 +500,13 @@ pub(super) unsafe fn evaluate64(
 /// # Safety
 /// As [`evaluate`].
 #[inline(always)]
-unsafe fn evaluate64_at<const L: u8>(step: &Step, wave: &Wave, index: Index, k: &Kernels<Kernel64>, r: &mut [Vreg; 2]) -> u64 {
+unsafe fn evaluate64_at<const L: u8>(
+    step: &Step,
+    wave: &Wave,
+    index: Index,
+    k: &Kernels<Kernel64>,
+    r: &mut [Vreg; 2],
+) -> u64 {
     let mut s = [[Vreg([0; 64]); 2]; 3];
     let mut writable = wave.exec();
     for i in 0..usize::from(k.n) {

@@ -142,7 +142,9 @@ unsafe fn half_input<const UNIFORM: bool>(step: &Step, wave: &Wave, i: usize, hi
     }
     match step.src[i] {
         // SAFETY: both registers of the pair were checked when the step was made.
-        Src::Vgpr(number) => In::Lanes(unsafe { wave.vgpr.as_ptr().add(usize::from(number) + usize::from(part)).cast() }),
+        Src::Vgpr(number) => {
+            In::Lanes(unsafe { wave.vgpr.as_ptr().add(usize::from(number) + usize::from(part)).cast() })
+        }
         // SAFETY: a form is chosen by the kinds of the step's sources: this one is a register.
         _ => unsafe { std::hint::unreachable_unchecked() },
     }
@@ -160,8 +162,16 @@ unsafe fn fast<O: Pair, const N: u8, const F: u8, const L: u8>(step: &Step, wave
     // SAFETY: register pairs were checked when the step was made, and the forms fit the step's sources.
     unsafe {
         for (high, r) in r.iter_mut().enumerate() {
-            let a = if F & 1 != 0 { half_input::<true>(step, wave, 0, high) } else { half_input::<false>(step, wave, 0, high) };
-            let b = if F & 2 != 0 { half_input::<true>(step, wave, 1, high) } else { half_input::<false>(step, wave, 1, high) };
+            let a = if F & 1 != 0 {
+                half_input::<true>(step, wave, 0, high)
+            } else {
+                half_input::<false>(step, wave, 0, high)
+            };
+            let b = if F & 2 != 0 {
+                half_input::<true>(step, wave, 1, high)
+            } else {
+                half_input::<false>(step, wave, 1, high)
+            };
             let c = match N {
                 ..=2 => In::Uniform(0),
                 _ if F & 4 != 0 => half_input::<true>(step, wave, 2, high),

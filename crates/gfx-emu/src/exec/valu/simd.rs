@@ -45,8 +45,8 @@ pub(in crate::exec) unsafe fn permute<const L: u8>(lanes: &mut Vreg, from: &[u8;
     #[cfg(target_arch = "x86_64")]
     if L == V4 {
         use std::arch::x86_64::{
-            _mm_loadu_si128, _mm512_cvtepu8_epi32, _mm512_load_si512, _mm512_mask_blend_epi32, _mm512_permutex2var_epi32,
-            _mm512_set1_epi32, _mm512_store_si512, _mm512_test_epi32_mask,
+            _mm_loadu_si128, _mm512_cvtepu8_epi32, _mm512_load_si512, _mm512_mask_blend_epi32,
+            _mm512_permutex2var_epi32, _mm512_set1_epi32, _mm512_store_si512, _mm512_test_epi32_mask,
         };
         // SAFETY: as in `blend`; 16 indices are behind each quarter of `from`.
         unsafe {
