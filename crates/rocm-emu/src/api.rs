@@ -1,5 +1,7 @@
 //! The C interface: one list of all functions, from which the table and the shared library's exports are made.
 
+#![allow(unsafe_code)]
+
 use crate::error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;

@@ -1,5 +1,7 @@
 //! Devices: how many, what they are, and the properties and attributes that HIP gives of them.
 
+#![allow(unsafe_code)]
+
 use crate::error::{HipError, Result};
 use crate::memory;
 use crate::state::{self, machine, runtime};

@@ -1,5 +1,7 @@
 //! Events: points of a stream with a time on the virtual clock.
 
+#![allow(unsafe_code)]
+
 use crate::error::{HipError, Result};
 use crate::graph;
 use crate::put;

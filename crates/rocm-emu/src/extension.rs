@@ -1,5 +1,7 @@
 //! The emulator's own functions beside HIP's: reports of launches, sampling, the last fault.
 
+#![allow(unsafe_code)]
+
 use crate::error::{HipError, Result};
 use crate::put;
 use crate::state::runtime;

@@ -1,5 +1,7 @@
 //! Stream capture and graphs.
 
+#![allow(unsafe_code)]
+
 use crate::error::{HipError, Result};
 use crate::event::Record;
 use crate::put;

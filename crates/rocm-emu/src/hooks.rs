@@ -20,7 +20,7 @@
 //!
 //! # Rules
 //! Pointers in the structures are valid during the callback only, unless said otherwise: copy what is to be kept. Callbacks run on the
-//! thread that called HIP, never while a lock of the HIP half is held. They must not unwind. Each structure starts with its own
+//! thread that called HIP, never while a lock of the HIP half is held. They must not unwind and must not call HIP. Each structure starts with its own
 //! size in bytes, as the HIP half knows it: fields are only ever added at the end. Times are ns of the virtual clock
 //! ([`Runtime::now_ns`]), which starts at [`CLOCK_START_NS`].
 

@@ -1,5 +1,7 @@
 //! Code objects that C programs hand over as a pointer without a size: how long they are, read without trusting them.
 
+#![allow(unsafe_code)]
+
 use crate::error::{HipError, Result};
 use std::ffi::c_void;
 use std::fs::File;

@@ -1,5 +1,7 @@
 //! Launches: geometry and arguments as HIP checks them, then the kernel itself.
 
+#![allow(unsafe_code)]
+
 use crate::device::MAX_BLOCK;
 use crate::error::{HipError, Result};
 use crate::event;

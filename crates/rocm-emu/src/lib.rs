@@ -7,8 +7,6 @@
 //!
 //! What it emulates, its faults on purpose and its clock scripts: `docs/emulated-hip.md`.
 
-// Functions of a C interface follow their callers' pointers.
-#![allow(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
@@ -26,6 +24,7 @@ mod image;
 mod launch;
 mod memory;
 mod module;
+mod out;
 pub mod report;
 pub mod sdk;
 mod state;
@@ -45,39 +44,4 @@ pub use config::{Config, ConfigError, MAX_DEVICES, configure};
 pub use device::{DeviceInfo, devices};
 pub use error::HipError;
 pub use fault::{FaultPlan, FaultPlanError};
-
-use std::ffi::{c_char, c_int};
-
-/// Writes an output of a C function.
-///
-/// # Errors
-/// `hipErrorInvalidValue` when the pointer is null.
-///
-/// # Safety
-/// The pointer is null or valid for a write; it need not be aligned.
-pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> error::Result {
-    if out.is_null() {
-        return Err(HipError::InvalidValue);
-    }
-    // SAFETY: not null, so it is valid.
-    unsafe { out.write_unaligned(value) };
-    Ok(())
-}
-
-/// Writes as much of a text as fits into a buffer, with its NUL.
-///
-/// # Errors
-/// `hipErrorInvalidValue` when the pointer is null or there is no room at all.
-///
-/// # Safety
-/// The pointer is null or valid for writes of `length` bytes.
-pub(crate) unsafe fn put_text(out: *mut c_char, length: c_int, text: &str) -> error::Result {
-    let room = usize::try_from(length).ok().filter(|room| *room > 0 && !out.is_null()).ok_or(HipError::InvalidValue)?;
-    let bytes = text.len().min(room - 1);
-    // SAFETY: at most `room` bytes are written.
-    unsafe {
-        out.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), bytes);
-        out.add(bytes).write(0);
-    }
-    Ok(())
-}
+pub(crate) use out::{put, put_text};

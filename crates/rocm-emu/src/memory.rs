@@ -1,11 +1,13 @@
 //! Memory: device allocations at emulated addresses, pinned host memory at its own address, copies and fills.
 
+#![allow(unsafe_code)]
+
 use crate::error::{HipError, Result};
 use crate::graph::forbid_in_capture;
-use crate::state::{DEVICE_SHIFT, FIRST_ADDRESS, Runtime, runtime};
+use crate::put;
+use crate::state::{Runtime, runtime};
 use crate::stream::{self, resolve};
 use crate::work::{Locked, Work, enqueue};
-use crate::{config, put};
 use kbench_gfx_emu::mem::{HostPages, Memory};
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -43,12 +45,10 @@ impl Place {
             return Err(HipError::InvalidValue);
         }
         let address = pointer as u64;
-        let devices = FIRST_ADDRESS..FIRST_ADDRESS + ((config::MAX_DEVICES as u64) << DEVICE_SHIFT);
-        if !devices.contains(&address) {
-            return Ok(Self::Host(pointer as usize));
-        }
-        let device = ((address - FIRST_ADDRESS) >> DEVICE_SHIFT) as usize;
-        runtime.gpu(device).map(|_| Self::Device { device, address }).map_err(|_| HipError::InvalidValue)
+        Ok(match runtime.owner(address)? {
+            Some(device) => Self::Device { device, address },
+            None => Self::Host(pointer as usize),
+        })
     }
 
     fn device(self) -> Option<usize> {
@@ -130,6 +130,13 @@ pub(crate) unsafe fn malloc(out: *mut *mut c_void, bytes: usize) -> Result {
     unsafe { device_memory(runtime, out, bytes) }
 }
 
+/// Whether an allocation may be tried. The state is free again meanwhile: a kernel that runs holds its device's memory.
+fn admit(runtime: &Runtime, device: usize, bytes: usize) -> Result {
+    let mut state = runtime.state();
+    state.healthy(device)?;
+    if bytes == 0 { Ok(()) } else { state.faults.allocate() }
+}
+
 /// Allocates on the current device.
 ///
 /// # Safety
@@ -139,15 +146,13 @@ unsafe fn device_memory(runtime: &Runtime, out: *mut *mut c_void, bytes: usize) 
     if out.is_null() {
         return Err(HipError::InvalidValue);
     }
-    let mut state = runtime.state();
-    state.healthy(gpu.index)?;
+    admit(runtime, gpu.index, bytes)?;
     if bytes == 0 {
         // SAFETY: not null, the caller's pointer.
         return unsafe { put(out, std::ptr::null_mut()) };
     }
-    state.faults.allocate()?;
     let address = gpu.memory().allocate(bytes as u64, "hipMalloc").map_err(|_| HipError::OutOfMemory)?;
-    state.allocations.insert(address, gpu.index);
+    runtime.state().allocations.insert(address, gpu.index);
     // SAFETY: as above.
     unsafe { put(out, std::ptr::without_provenance_mut(address as usize)) }
 }
@@ -203,13 +208,11 @@ unsafe fn pinned(out: *mut *mut c_void, bytes: usize, flags: c_uint, is_managed:
     if out.is_null() {
         return Err(HipError::InvalidValue);
     }
-    let mut state = runtime.state();
-    state.healthy(device)?;
+    admit(runtime, device, bytes)?;
     if bytes == 0 {
         // SAFETY: not null, the caller's pointer.
         return unsafe { put(out, std::ptr::null_mut()) };
     }
-    state.faults.allocate()?;
     let pages = Arc::new(HostPages::new(bytes as u64).map_err(|_| HipError::OutOfMemory)?);
     let name = if is_managed { "hipMallocManaged" } else { "hipHostMalloc" };
     for gpu in &runtime.gpus {
@@ -218,7 +221,7 @@ unsafe fn pinned(out: *mut *mut c_void, bytes: usize, flags: c_uint, is_managed:
     let start = pages.as_ptr();
     // Copies take it from its address.
     let address = start.expose_provenance() as u64;
-    state.host.insert(address, HostMemory { pages, device, flags, is_managed });
+    runtime.state().host.insert(address, HostMemory { pages, device, flags, is_managed });
     // SAFETY: as above.
     unsafe { put(out, start.cast()) }
 }
@@ -237,8 +240,7 @@ pub(crate) unsafe fn free(pointer: *mut c_void) -> Result {
             }
             // What still runs may use it. A device that has faulted does no more harm.
             let _ = stream::wait_device(runtime, device);
-            let mut state = runtime.state();
-            state.allocations.remove(&address).ok_or(HipError::InvalidValue)?;
+            runtime.state().allocations.remove(&address).ok_or(HipError::InvalidValue)?;
             runtime.gpu(device)?.memory().free(address).map_err(|_| HipError::InvalidValue)
         }
     }
@@ -248,10 +250,9 @@ fn free_pinned(runtime: &Runtime, pointer: *mut c_void) -> Result {
     let address = pointer as u64;
     let device = runtime.state().host.get(&address).map(|host| host.device).ok_or(HipError::InvalidValue)?;
     let _ = stream::wait_device(runtime, device);
-    let mut state = runtime.state();
-    let host = state.host.remove(&address).ok_or(HipError::InvalidValue)?;
+    let host = runtime.state().host.remove(&address).ok_or(HipError::InvalidValue)?;
     for gpu in &runtime.gpus {
-        // Attached to every device when it was made; a device that was reset since has it no more.
+        // It was attached to every device when it was made.
         let _ = gpu.memory().free(address);
     }
     drop(host);

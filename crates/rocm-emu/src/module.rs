@@ -1,5 +1,7 @@
 //! Modules: code objects on a device, their functions and globals.
 
+#![allow(unsafe_code)]
+
 use crate::device::MAX_BLOCK;
 use crate::error::{HipError, Result};
 use crate::graph::forbid_in_capture;

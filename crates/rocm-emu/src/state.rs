@@ -1,6 +1,8 @@
 //! The process's emulated machine: devices, handles, queues and the virtual clock, behind one lock, with each device's memory
 //! behind its own.
 
+#![allow(unsafe_code)]
+
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::device::DeviceInfo;
@@ -23,11 +25,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// Addresses of device `i` start at `i << DEVICE_SHIFT` plus [`FIRST_ADDRESS`]: below those that Linux gives to mappings, above
-/// those of programs and heaps, so that an address tells by itself whose it is.
-pub(crate) const DEVICE_SHIFT: u32 = 42;
 /// Where the first device's addresses start.
-pub(crate) const FIRST_ADDRESS: u64 = 0x10_0000_0000;
+const FIRST_ADDRESS: u64 = 0x10_0000_0000;
+/// Devices share these addresses out: Linux on x86-64 and AArch64 puts neither mappings nor programs nor heaps there, so that an
+/// address tells by itself whose it is.
+const DEVICE_ADDRESSES: u64 = 1 << 46;
 /// First handle value: nothing that C programs pass by mistake (small numbers, -1).
 const FIRST_HANDLE: usize = 0x6d75_0000;
 
@@ -231,6 +233,18 @@ impl Runtime {
         self.host_ns.fetch_max(ns, Ordering::SeqCst);
     }
 
+    /// The device that an address belongs to by its value; `None` when it is an address of the host.
+    ///
+    /// # Errors
+    /// `hipErrorInvalidValue` when it is one of a device that is not there.
+    pub(crate) fn owner(&self, address: u64) -> Result<Option<usize>> {
+        if !(FIRST_ADDRESS..DEVICE_ADDRESSES).contains(&address) {
+            return Ok(None);
+        }
+        let index = (address / addresses_of_a_device(self.gpus.len())) as usize;
+        self.gpu(index).map(|gpu| Some(gpu.index)).map_err(|_| HipError::InvalidValue)
+    }
+
     /// The calling thread's device.
     pub(crate) fn current(&self) -> Result<&Gpu> {
         self.gpu(DEVICE.get())
@@ -258,10 +272,16 @@ pub(crate) fn set_device(index: usize) {
     DEVICE.set(index);
 }
 
+/// How many addresses each of some devices has.
+fn addresses_of_a_device(devices: usize) -> u64 {
+    DEVICE_ADDRESSES / (devices.max(1) as u64).next_power_of_two()
+}
+
 fn gpu(index: usize, model: &'static Model, config: &Config) -> Gpu {
     let capacity = config.memory_bytes.unwrap_or_else(|| model.memory_bytes());
-    let first = FIRST_ADDRESS + ((index as u64) << DEVICE_SHIFT);
-    let mut memory = Memory::at(first, capacity);
+    let size = addresses_of_a_device(config.devices.len());
+    let start = index as u64 * size;
+    let mut memory = Memory::within(start + FIRST_ADDRESS..start + size, capacity);
     memory.set_bounds(config.bounds);
     let info = DeviceInfo::of(index, model, capacity);
     Gpu { index, model, info, memory: Mutex::new(memory) }

@@ -1,5 +1,7 @@
 //! Streams: creation, waiting, asking.
 
+#![allow(unsafe_code)]
+
 use crate::error::{HipError, Result};
 use crate::event;
 use crate::graph;

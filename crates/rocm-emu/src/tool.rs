@@ -1,5 +1,7 @@
 //! The HIP half of [`crate::hooks`]: the profiler's callbacks, and what they are given.
 
+#![allow(unsafe_code)]
+
 use crate::hooks::{self, CodeObject, CounterKind, CounterValue, Dispatch, KernelSymbol, Tool, agent_handle};
 use crate::module::Loaded;
 use crate::state::{Gpu, Runtime, describe};

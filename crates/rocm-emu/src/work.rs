@@ -6,6 +6,8 @@
 //! compute engine is free, after a launch cost; it takes its [bound](kbench_gfx_emu::bound) with cold caches, as changed by
 //! the clock script. Copies between host and device have an engine of their own.
 
+#![allow(unsafe_code)]
+
 use crate::error::{HipError, Result};
 use crate::fault::Fault;
 use crate::graph;

@@ -1,5 +1,5 @@
 //! Devices, memory, modules, functions: what real HIP was seen to give.
-#![allow(unsafe_code, clippy::unwrap_used, clippy::panic)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::panic, clippy::macro_metavars_in_unsafe)]
 
 mod support;
 

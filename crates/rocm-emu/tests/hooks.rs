@@ -1,5 +1,5 @@
 //! The profiler's half of the interface sees every code object and dispatch.
-#![allow(unsafe_code, clippy::unwrap_used, clippy::panic)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::panic, clippy::macro_metavars_in_unsafe)]
 
 mod support;
 
@@ -10,13 +10,18 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
 use support::*;
 
+/// Id, bytes, and the kernels' ids and names.
+type Object = (u64, usize, Vec<(u64, String)>);
+/// Kernel id, name, grid, start and end.
+type Completed = (u64, String, [u32; 3], u64, u64);
+
 #[derive(Debug, Default)]
 struct Seen {
     attached: u32,
-    objects: Vec<(u64, usize, Vec<(u64, String)>)>,
+    objects: Vec<Object>,
     unloaded: Vec<u64>,
     enqueued: Vec<u64>,
-    completed: Vec<(u64, u64, String, [u32; 3], u64, u64)>,
+    completed: Vec<Completed>,
     counters: BTreeMap<String, f64>,
 }
 
@@ -67,7 +72,6 @@ unsafe extern "C" fn completed(_: *mut c_void, dispatch: *const Dispatch) {
     let dispatch = unsafe { &*dispatch };
     // SAFETY: as above.
     let name = unsafe { CStr::from_ptr(dispatch.name) }.to_str().unwrap().to_owned();
-    let (id, kernel) = (dispatch.dispatch_id, dispatch.kernel_id);
     see(|seen| {
         for index in 0..dispatch.counters_len {
             // SAFETY: as above.
@@ -77,7 +81,7 @@ unsafe extern "C" fn completed(_: *mut c_void, dispatch: *const Dispatch) {
             };
             *seen.counters.entry(name).or_default() += value;
         }
-        seen.completed.push((id, kernel, name, dispatch.grid, dispatch.start_ns, dispatch.end_ns));
+        seen.completed.push((dispatch.kernel_id, name, dispatch.grid, dispatch.start_ns, dispatch.end_ns));
     });
 }
 
@@ -103,12 +107,12 @@ fn a_tool_sees_code_objects_and_dispatches() {
     let (kernel_id, _) = ours.2.iter().find(|(_, name)| name == "increment.kd").unwrap();
     assert_eq!(seen.unloaded, [ours.0]);
     assert_eq!(seen.enqueued, [1, 2, 3, 4]);
-    let names: Vec<&str> = seen.completed.iter().map(|row| row.2.as_str()).collect();
+    let names: Vec<&str> = seen.completed.iter().map(|row| row.1.as_str()).collect();
     assert_eq!(names, ["__amd_rocclr_fillBufferAligned", "increment", "increment", "increment"]);
-    assert!(own.2.iter().any(|(id, name)| *id == seen.completed[0].1 && name == "__amd_rocclr_fillBufferAligned.kd"));
+    assert!(own.2.iter().any(|(id, name)| *id == seen.completed[0].0 && name == "__amd_rocclr_fillBufferAligned.kd"));
     for (grid, row) in (1..).zip(&seen.completed[1..]) {
-        assert_eq!((row.1, row.3), (*kernel_id, [grid * 64, 1, 1]), "work-items");
-        assert!(row.4 >= hooks::CLOCK_START_NS && row.5 > row.4);
+        assert_eq!((row.0, row.2), (*kernel_id, [grid * 64, 1, 1]), "work-items");
+        assert!(row.3 >= hooks::CLOCK_START_NS && row.4 > row.3);
     }
     assert_eq!(seen.counters["SQ_WAVES"], 6.0);
     assert!(hooks::agent_handle(0) != hooks::agent_handle(1));

@@ -1,5 +1,5 @@
 //! A profiler that comes after HIP gets nothing, as with the real libraries.
-#![allow(unsafe_code, clippy::unwrap_used, clippy::panic)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::panic, clippy::macro_metavars_in_unsafe)]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Launches, events, captures, faults, reports: what real HIP was seen to do, and the virtual clock.
-#![allow(unsafe_code, clippy::unwrap_used, clippy::panic)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::panic, clippy::macro_metavars_in_unsafe)]
 
 mod support;
 
@@ -411,4 +411,31 @@ fn threads_share_a_device() {
     // Whatever the order, the device ran one kernel after the other.
     reports.sort_by_key(|report| report.start_ns);
     assert!(reports.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns));
+}
+
+#[test]
+fn launches_do_not_use_addresses_up() {
+    let Some(machine) = machine() else { return };
+    let mut buffer = malloc(256);
+    let before = malloc(8) as u64;
+    for _ in 0..10 {
+        assert_eq!(launch(machine.function("increment"), 1, 64, NULL, &mut [arg(&mut buffer)]), 0);
+    }
+    // One page and its guard further.
+    assert_eq!(malloc(8) as u64, before + 4096 + 65536);
+    assert!(buffer as u64 >= 0x10_0000_0000);
+}
+
+#[test]
+fn source_lines_are_counted() {
+    let Some(_machine) = machine() else { return };
+    let source = format!("{SOURCE}\n#line 1000 \"here.hip\"\nKERNEL void lined(u32 *p) {{\n    p[id()] = 7;\n}}\n");
+    let Some(code) = compile_with("gfx942", &source, &["-g"]) else { return };
+    let mut buffer = malloc(256);
+    let module = module(&code);
+    assert_eq!(launch(function(module, "lined"), 1, 64, NULL, &mut [arg(&mut buffer)]), 0);
+    let report = &reports()[0];
+    let lines = report.lines.iter().map(|line| line.instructions).sum::<u64>();
+    assert_eq!(lines, report.instructions);
+    assert!(report.lines.iter().any(|line| line.file.ends_with("here.hip") && line.line == 1001), "{:?}", report.lines);
 }

@@ -1,5 +1,5 @@
 //! Error names against Debian's libamdhip64 5.2.3.
-#![allow(unsafe_code, clippy::unwrap_used, clippy::panic)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::panic, clippy::macro_metavars_in_unsafe)]
 
 mod support;
 

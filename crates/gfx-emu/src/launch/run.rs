@@ -174,7 +174,8 @@ pub fn launch(
     let per_cu = occupancy(kernel, launch, options);
     let resident = options.cus_per_xcd.max(1) as usize * per_cu as usize;
 
-    let mut temporary = Temporary { memory, addresses: Vec::new() };
+    let mark = memory.mark();
+    let mut temporary = Temporary { memory, mark, addresses: Vec::new() };
     let block = kernarg::block(kernel, launch);
     let kernarg_address = temporary.place(&block, "kernel arguments")?;
     let descriptor = module.base() + kernel.descriptor_address;
@@ -413,6 +414,8 @@ fn limits(
 /// Allocations that last as long as the launch.
 struct Temporary<'m> {
     memory: &'m mut Memory,
+    /// Launches give their addresses back: many of them would use up all there are.
+    mark: u64,
     addresses: Vec<u64>,
 }
 
@@ -441,6 +444,7 @@ impl Drop for Temporary<'_> {
             // It was allocated here and nothing else frees it.
             let _ = self.memory.free(address);
         }
+        self.memory.rewind(self.mark);
     }
 }
 

@@ -157,6 +157,7 @@ pub struct Memory {
     regions: Vec<Region>,
     freed: VecDeque<(u64, u64, String)>,
     next: u64,
+    last: u64,
     used: u64,
     capacity: u64,
     bounds: Bounds,
@@ -168,15 +169,17 @@ pub struct Memory {
 impl Memory {
     /// Memory of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
-        Self::at(FIRST_ADDRESS, capacity)
+        Self::within(FIRST_ADDRESS..LAST_ADDRESS, capacity)
     }
 
-    /// Memory whose addresses start at `first`: devices of one process have addresses that differ.
-    pub fn at(first: u64, capacity: u64) -> Self {
+    /// Memory whose addresses are from this range: devices of one process have addresses that differ. Once it is used up nothing
+    /// can be allocated any more.
+    pub fn within(addresses: std::ops::Range<u64>, capacity: u64) -> Self {
         Self {
             regions: Vec::new(),
             freed: VecDeque::new(),
-            next: first,
+            next: addresses.start,
+            last: addresses.end.min(LAST_ADDRESS),
             used: 0,
             capacity,
             bounds: Bounds::Exact,
@@ -244,7 +247,7 @@ impl Memory {
         let mapped = bytes.max(1).div_ceil(PAGE) * PAGE;
         let align = if mapped >= 1 << 21 { 1 << 21 } else { PAGE };
         let address = self.next.div_ceil(align) * align;
-        let end = address.checked_add(mapped + GUARD).filter(|end| *end < LAST_ADDRESS).ok_or(out)?;
+        let end = address.checked_add(mapped + GUARD).filter(|end| *end < self.last).ok_or(out)?;
         let pages = HostPages::new(bytes)?;
         if let Some(poison) = self.poison {
             // SAFETY: the pages are new and hold `bytes`.
@@ -289,6 +292,17 @@ impl Memory {
         }
         self.freed.push_back((region.address, region.bytes, region.name));
         Ok(())
+    }
+
+    /// Where the next allocation can start: what [`Memory::rewind`] takes.
+    pub(crate) fn mark(&self) -> u64 {
+        self.next
+    }
+
+    /// Lets addresses from `mark` on be given out again. Everything that was allocated since has been freed.
+    pub(crate) fn rewind(&mut self, mark: u64) {
+        self.next = mark;
+        self.freed.retain(|(start, ..)| *start < mark || *start >= self.last);
     }
 
     /// Start and size of the live allocation that holds `address`.
@@ -487,7 +501,7 @@ mod tests {
     #[test]
     fn host_memory_is_reached_at_its_own_address() {
         let pages = Arc::new(HostPages::new(100).unwrap());
-        let mut devices = [Memory::new(1 << 20), Memory::at(1 << 42, 1 << 20)];
+        let mut devices = [Memory::new(1 << 20), Memory::within(1 << 42..(1 << 42) + (1 << 19), 1 << 20)];
         let own = devices.each_mut().map(|memory| memory.allocate(64, "own").unwrap());
         assert_eq!((own[0], own[1]), (FIRST_ADDRESS, 1 << 42));
         for memory in &mut devices {
@@ -497,6 +511,8 @@ mod tests {
             assert_eq!(memory.allocation(pages.address() + 99), Some((pages.address(), 100)));
             assert!(memory.resolve(&mut Ranges::default(), Access::Write, pages.address() + 100, 1).is_err());
         }
+        // Of the second's 512 KiB of addresses a page and a guard are taken.
+        assert!(devices[1].allocate(1 << 18, "fits").is_ok() && devices[1].allocate(1 << 18, "does not").is_err());
         devices[0].write(pages.address() + 4, &[7; 4]).unwrap();
         let mut back = [0; 8];
         devices[1].read(pages.address(), &mut back).unwrap();

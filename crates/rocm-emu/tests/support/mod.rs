@@ -35,6 +35,11 @@ KERNEL void reads_table(u32 *out) { out[id()] = table[id() & 3]; }
 
 /// Compiles device code for a target such as `gfx942:xnack+`; `None`, with a line that says so, without the compiler.
 pub fn compile(target: &str, source: &str) -> Option<Vec<u8>> {
+    compile_with(target, source, &[])
+}
+
+/// The same with more options.
+pub fn compile_with(target: &str, source: &str, options: &[&str]) -> Option<Vec<u8>> {
     let found = Command::new("clang-19").arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         assert!(std::env::var_os("CI").is_none(), "clang-19 is missing");
@@ -56,6 +61,7 @@ pub fn compile(target: &str, source: &str) -> Option<Vec<u8>> {
             "-O2",
         ])
         .arg(format!("--offload-arch={target}"))
+        .args(options)
         .arg("-o")
         .arg(&output)
         .arg(&input)
