@@ -187,6 +187,7 @@ fn life_cycle_of_a_tool() {
     holds("second_tool", &[("ROCM_EMU_SDK_VERSION", "1.0.0")]);
     holds("second_tool", &[("ROCM_EMU_SDK_VERSION", "1.3.2")]);
     holds("locked", &[("ROCM_EMU_SDK_FAULT", "locked")]);
+    holds("shared", &[("ROCM_EMU_SDK_FAULT", "locked"), ("ROCM_EMU_SDK_VERSION", "1.3.2")]);
 }
 
 #[test]

@@ -38,7 +38,8 @@ impl Headers {
             let Some(number) = number else { continue };
             if let Some(name) = label.strip_prefix("Sizeof") {
                 headers.sizes.insert(name.to_owned(), number);
-            } else if let Some((name, field)) = label.strip_prefix("Offsetoffield:").and_then(|of| of.split_once("::")) {
+            } else if let Some((name, field)) = label.strip_prefix("Offsetoffield:").and_then(|of| of.split_once("::"))
+            {
                 headers.offsets.insert((name.to_owned(), field.to_owned()), number);
             }
         }
@@ -59,7 +60,10 @@ impl Headers {
                 // Fields of unnamed unions have no assertion.
                 None => {}
                 Some(offset) => {
-                    list.push(format!("{}::{}: at {} here, {offset} in the headers", layout.name, field.name, field.offset));
+                    list.push(format!(
+                        "{}::{}: at {} here, {offset} in the headers",
+                        layout.name, field.name, field.offset
+                    ));
                 }
             }
         }
@@ -90,7 +94,9 @@ fn the_tests_own_header() {
 #[test]
 fn installed_headers() {
     let roots = std::env::var("ROCM_PATH").into_iter().chain(["/opt/rocm".to_owned()]);
-    let found = roots.map(|root| Path::new(&root).join("include")).find(|path| path.join("rocprofiler-sdk/rocprofiler.h").exists());
+    let found = roots
+        .map(|root| Path::new(&root).join("include"))
+        .find(|path| path.join("rocprofiler-sdk/rocprofiler.h").exists());
     match found {
         Some(include) => Headers::read(&include.join("rocprofiler-sdk/rocprofiler.h"), &[&include]).check(),
         None => eprintln!("skipped: no headers of rocprofiler-sdk"),

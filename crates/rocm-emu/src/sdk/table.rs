@@ -5,6 +5,7 @@ use super::{Version, abi::*, api};
 use rocprofiler_sdk_sys::Status;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::Once;
 
 /// Calls a macro with the list of the functions that give a status: `name(argument: type, ...);`. Types are those of [`super::abi`],
 /// `std::ffi` and [`Status`].
@@ -82,7 +83,8 @@ for_each_sdk_function!(look_up);
 /// The first call makes the SDK known to the emulated HIP runtime of the same program, as loading the library does.
 pub fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     let sdk = sdk();
-    crate::hooks::register(Some(super::attach));
+    static LOADED: Once = Once::new();
+    LOADED.call_once(|| crate::hooks::register(Some(super::attach)));
     let name = name.to_str().ok()?;
     if sdk.faults.missing.iter().any(|missing| missing == name) {
         return None;

@@ -175,6 +175,12 @@ pub(super) fn locked() {
     assert!(error.to_string().contains("another tool has it in this process"), "{error}");
 }
 
+/// From 1.3.2 on a tool may come after another.
+pub(super) fn shared() {
+    let context = session::force_configure(open(), c"a tool", |setup| setup.context()).unwrap();
+    context.start().unwrap();
+}
+
 /// Says that the next thing may never return.
 fn ready() {
     eprintln!("child: ready");

@@ -40,6 +40,7 @@ pub(crate) fn run(name: &str) {
         "init_fails" => life::init_fails(),
         "null_configure" => life::null_configure(),
         "second_tool" => life::second_tool(),
+        "shared" => life::shared(),
         "locked" => life::locked(),
         "finalize" => life::finalize(),
         "abort_buffer" => life::abort_buffer(),

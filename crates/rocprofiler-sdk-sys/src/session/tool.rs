@@ -2,7 +2,7 @@
 
 use super::{Error, catch, check, guard, keep};
 use crate::types::{ClientFinalizeFn, ClientId, ConfigureResult};
-use crate::{Sdk, Status};
+use crate::{Sdk, Status, Version};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::{offset_of, size_of};
@@ -62,13 +62,16 @@ thread_local! {
     static PANIC: Cell<Option<String>> = const { Cell::new(None) };
 }
 
+/// The first version that takes a tool after others.
+const SEVERAL_TOOLS: Version = Version::new(1, 3, 2);
+
 /// Makes this program the SDK's tool: `initialize` runs before this returns, and its value is given. Once a process.
 ///
 /// Call it before HIP is initialised and before threads are started: the SDK sets environment variables. When `initialize` fails,
 /// the SDK may keep the contexts made so far, which are then never started.
 ///
 /// # Errors
-/// [`Error::Taken`] when another tool has the SDK; what `initialize` gives; [`Error::Panicked`]; [`Error::Status`]
+/// [`Error::Taken`] when another tool has the SDK (from 1.3.2 on tools share it, and only what they count may conflict); what `initialize` gives; [`Error::Panicked`]; [`Error::Status`]
 /// (`CONFIGURATION_LOCKED` when a tool was configured before).
 pub fn force_configure<T: 'static>(
     sdk: &'static Sdk,
@@ -79,7 +82,7 @@ pub fn force_configure<T: 'static>(
     // SAFETY: a valid pointer; allowed at any time.
     let status = unsafe { sdk.is_initialized()?(&mut state) };
     check(sdk, "rocprofiler_is_initialized", status)?;
-    if state != 0 {
+    if state < 0 || (state > 0 && sdk.version() < SEVERAL_TOOLS) {
         return Err(Error::Taken { in_progress: state < 0, environment: tools_in_environment() });
     }
     let tool = keep(Tool { sdk, name, ended: AtomicBool::new(false) });
