@@ -1,12 +1,16 @@
 //! The command line: what can be asked for, and how each answer ends.
 
 mod args;
+mod counters;
 mod emu;
 
 mod kernels;
 
 pub use args::{
     Cli, Command, CompletionsArgs, InspectArgs, InspectFormat, InventoryArgs, PeaksArgs, ReadArgs, RunArgs,
+};
+pub use counters::{
+    CountersArgs, CountersCommand, CountersFormat, CountersImportArgs, CountersListArgs, CountersPlanArgs,
 };
 pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
@@ -34,6 +38,7 @@ pub fn main() -> Exit {
         Some(Command::Inspect(args)) => command::inspect::run(&args),
         Some(Command::Build(args)) => command::build::run(&args),
         Some(Command::Kernels(args)) => command::kernels::run(&args),
+        Some(Command::Counters(args)) => command::counters::run(&args),
         Some(Command::Emu(args)) => command::emu::run(&args),
         Some(Command::Completions(args)) => command::completions::run(&args),
     };

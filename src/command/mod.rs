@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod completions;
+pub mod counters;
 pub mod emu;
 pub mod inspect;
 pub mod inventory;
