@@ -3,6 +3,7 @@
 use super::ab::{AbArgs, SelfcheckArgs};
 use super::compare::CompareArgs;
 use super::doctor::{DevicesArgs, DoctorArgs};
+use super::counters::CountersArgs;
 use super::emu::EmuArgs;
 use super::kernels::{BuildArgs, KernelsArgs};
 use super::store::{ExportArgs, HistoryArgs, ImportArgs, PruneArgs, ShowArgs, StoreFile};
@@ -100,6 +101,14 @@ Examples:
                                                       which build runs each case, and why the others do not
   kbench kernels check pa.toml pa_bf16.co             a launch descriptor against a code object")]
     Kernels(KernelsArgs),
+    /// Hardware counters: what there is, how many passes a request takes, and runs of rocprofv3 as metrics
+    #[command(after_help = "\
+Examples:
+  kbench counters list --arch gfx950                  counters, metrics and sets
+  kbench counters plan --pmc FETCH_SIZE,WRITE_SIZE    the passes that it takes, and why
+  kbench counters plan --arch gfx90a -i input.yaml    the same for rocprofv3's input file
+  kbench counters import out_counter_collection.csv   what rocprofv3 collected, as metrics")]
+    Counters(CountersArgs),
     /// Run one kernel of any code object on an emulated GPU: buffers from and to files, counters and a bound on time
     #[command(after_help = "\
 Examples:

@@ -4,6 +4,7 @@ mod ab;
 mod args;
 mod compare;
 mod doctor;
+mod counters;
 mod emu;
 
 mod kernels;
@@ -15,6 +16,9 @@ pub use args::{
 pub use ab::{AbArgs, PairArgs, SelfcheckArgs};
 pub use compare::{CompareArgs, CompareFormat, CorrectionChoice, JudgeArgs};
 pub use doctor::{DevicesArgs, DoctorArgs, DoctorFormat};
+pub use counters::{
+    CountersArgs, CountersCommand, CountersFormat, CountersImportArgs, CountersListArgs, CountersPlanArgs,
+};
 pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
 pub use store::{ExportArgs, HistoryArgs, HistoryFormat, ImportArgs, PruneArgs, ShowArgs, ShowFormat, StoreFile};
@@ -42,6 +46,7 @@ pub fn main() -> Exit {
         Some(Command::Inspect(args)) => command::inspect::run(&args),
         Some(Command::Build(args)) => command::build::run(&args),
         Some(Command::Kernels(args)) => command::kernels::run(&args),
+        Some(Command::Counters(args)) => command::counters::run(&args),
         Some(Command::Emu(args)) => command::emu::run(&args),
         Some(Command::Worker) => command::worker::run(),
         Some(Command::Ab(args)) => command::ab::run(&args),

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod completions;
 pub mod devices;
 pub mod doctor;
+pub mod counters;
 pub mod emu;
 pub mod inspect;
 pub mod inventory;

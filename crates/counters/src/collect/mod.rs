@@ -131,8 +131,8 @@ impl Collector {
 
     /// Judges the launches and takes medians. `kind` says how a counter's values came about.
     pub fn finish(mut self, geometry: Geometry, kind: impl Fn(&str) -> Kind) -> Collected {
-        let known: Vec<u64> = self.arrived.keys().copied().filter(|id| !self.launches.contains_key(id)).collect();
-        for id in known {
+        let strangers: Vec<u64> = self.arrived.keys().copied().filter(|id| !self.launches.contains_key(id)).collect();
+        for id in strangers {
             self.arrived.remove(&id);
             self.unknown += 1;
         }

@@ -77,7 +77,7 @@ pub enum RingError {
 /// What happened to a pushed record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is in the ring (older ones may have made room).
+    /// It is in the ring (older ones may have made room). It counts as dropped after all when the reader ends before it takes it.
     Kept,
     /// The ring was full ([`Policy::DropNewest`]).
     Dropped,
@@ -98,7 +98,7 @@ pub struct Summary {
     pub received: u64,
     /// Records that reached the reader, or will.
     pub kept: u64,
-    /// Records never stored: the ring was full, they were too large, or the reader was gone.
+    /// Records that nobody will see: the ring was full, they were too large, or the reader ended before it took them.
     pub dropped: u64,
     /// Records stored and then overwritten by newer ones.
     pub overwritten: u64,
@@ -402,6 +402,12 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.reader_gone = true;
+        // Nobody will see what is left: it is not kept.
+        while state.used > 0 {
+            let oldest = state.length_at(0);
+            state.forget(oldest);
+            state.dropped += 1;
+        }
         drop(state);
         self.shared.room_came.notify_all();
     }

@@ -77,6 +77,17 @@ fn a_producer_does_not_wait_for_a_reader_that_is_gone() {
     assert!(summary.waits >= 1);
 }
 
+#[test]
+fn what_a_reader_leaves_behind_is_not_kept() {
+    let (producer, mut reader) = small(Policy::Lossless);
+    (0..20).for_each(|_| assert_eq!(producer.push(&[0; 100]), Pushed::Kept));
+    let taken = reader.take_ready().count() as u64;
+    drop(reader);
+    let Summary { received, kept, dropped, .. } = producer.summary();
+    assert_eq!((received, kept, dropped), (20, taken, 20 - taken));
+    assert!((1..20).contains(&taken));
+}
+
 /// The same pushes and takes on a list.
 struct List {
     records: VecDeque<Vec<u8>>,
