@@ -46,15 +46,11 @@ fn machine(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     };
     line(out, "driver", &driver)?;
     line(out, "/dev/kfd", &node(&system.permissions.kfd))?;
-    let render: Vec<String> = system
-        .permissions
-        .render_nodes
-        .iter()
-        .map(|found| format!("{} {}", found.path.display(), node(found)))
-        .collect();
-    line(out, "render nodes", if render.is_empty() { "none" } else { "" }.trim_end())?;
-    for found in &render {
-        line(out, "", found)?;
+    if system.permissions.render_nodes.is_empty() {
+        line(out, "render nodes", "none")?;
+    }
+    for found in &system.permissions.render_nodes {
+        line(out, "render node", &format!("{} {}", found.path.display(), node(found)))?;
     }
     let groups = system.permissions.groups.iter().map(|group| match (group.gid, group.member) {
         (None, _) => format!("{}: no such group", group.name),
