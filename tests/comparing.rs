@@ -495,6 +495,56 @@ fn profile(steps: Option<u64>, rows: Vec<Row>) -> Profile {
     Profile { label: "p".to_owned(), inventory, steps: None }
 }
 
+/// Launches in turn end in the same document: verdicts without an error between runs, corrected over cases, gated.
+#[test]
+fn builds_that_ran_in_turn_give_the_same_document() {
+    let run = run(vec![timed("a", 0.6, 100.0), timed("b", 0.4, 100.0)]);
+    let rule = settings(&[]).rule;
+    let blocks = |ratio: f64| -> Vec<kbench_stats::Block> {
+        // ±0.5 % about the ratio, neighbours far apart.
+        let times = (0..60).map(|i| 100.0 * ratio * (1.0 + 0.01 * (f64::from(i * 23 % 60) / 59.0 - 0.5)));
+        times.map(|ns| kbench_stats::Block { base: [100.0; 2], candidate: [ns; 2] }).collect()
+    };
+    let compared = [1.02, 1.0].iter().zip(&run.cases).map(|(ratio, case)| {
+        let found = kbench_stats::compare_paired(&blocks(*ratio), None, &rule, kbench_stats::Look::ONLY, 1).unwrap();
+        case::paired(case, case, [100.0, 100.0 * ratio], found, &BTreeSet::new())
+    });
+    let side = compared_side("builds");
+    let parts = Parts {
+        method: Method::Paired,
+        base: side.clone(),
+        candidate: side,
+        environment: Vec::new(),
+        allowed: Vec::new(),
+        rule: compared_rule(&run),
+        compared: compared.collect(),
+        calls: vec![10, 10],
+        not_compared: Vec::new(),
+    };
+    let mut found = assemble(parts, &rule, Correction::Holm).unwrap();
+    assert_eq!(verdicts(&found), [("a", "SLOWER"), ("b", "SAME")]);
+    let summary = found.summary.clone().unwrap();
+    assert!((summary.step.change - 0.012).abs() < 1e-4, "{}", summary.step.change);
+    assert_eq!(
+        outcomes("time:+1%", &mut found),
+        [("time".to_owned(), Outcome::Fail), ("time".to_owned(), Outcome::Pass)]
+    );
+}
+
+fn compared_side(label: &str) -> kbench::compare::document::SideDoc {
+    kbench::compare::document::SideDoc {
+        label: label.to_owned(),
+        device: None,
+        arch: None,
+        steps: None,
+        kernel_ns: None,
+    }
+}
+
+fn compared_rule(run: &Run) -> kbench::compare::document::RuleDoc {
+    kbench::compare::document::RuleDoc { between_runs: None, ..compared(run, run).rule }
+}
+
 #[test]
 fn profiles_are_compared_per_step() {
     // Ten steps against five: the same kernel a step, one that is called twice as often, one that went, one that came.

@@ -5,7 +5,8 @@ use super::metric;
 use super::read::{Case, Timing};
 use crate::report::units;
 use kbench_stats::{
-    BetweenRuns, Doubt, Probability, RatioEstimate, Rule, RunEstimate, StatsError, Verdict, compare_unpaired,
+    BetweenRuns, Doubt, PairedComparison, Probability, RatioEstimate, Rule, RunEstimate, StatsError, Verdict,
+    compare_unpaired,
 };
 use std::collections::BTreeSet;
 
@@ -18,7 +19,42 @@ pub struct Compared {
     /// The document, with a preliminary verdict.
     pub doc: CaseDoc,
     /// The estimate that a corrected p-value goes into; absent where nothing is uncertain or nothing was measured.
-    pub estimate: Option<RatioEstimate>,
+    pub estimate: Option<Estimate>,
+}
+
+/// What the times of a case say.
+#[derive(Clone, Copy, Debug)]
+pub enum Estimate {
+    /// Of two runs made apart.
+    Separate(RatioEstimate),
+    /// Of launches in turn.
+    Paired(PairedComparison),
+}
+
+impl Estimate {
+    /// Two-sided p-value of no change, before corrections over cases.
+    pub fn p_changed(&self) -> f64 {
+        match self {
+            Estimate::Separate(estimate) => estimate.p_changed,
+            Estimate::Paired(found) => found.time.p_changed,
+        }
+    }
+
+    fn decide(&self, rule: &Rule, p_adjusted: f64, cycles_ratio: Option<f64>) -> (Verdict, Option<Doubt>) {
+        let estimate = match self {
+            Estimate::Paired(found) => return found.decide(rule, p_adjusted),
+            Estimate::Separate(estimate) => RatioEstimate { p_changed: p_adjusted, ..*estimate },
+        };
+        let (verdict, doubt) = rule.decide(&estimate);
+        // Time that cycles do not confirm is a matter of clocks: the same direction and half of the change are asked for.
+        if let (Verdict::Faster | Verdict::Slower, Some(cycles)) = (verdict, cycles_ratio) {
+            let (time, cycles) = (estimate.ratio.ln(), cycles.ln());
+            if time.signum() != cycles.signum() || cycles.abs() < time.abs() / 2.0 {
+                return (Verdict::Inconclusive, Some(Doubt::ClocksDiffer));
+            }
+        }
+        (verdict, doubt)
+    }
 }
 
 /// Compares two cases that ran on both sides.
@@ -32,9 +68,9 @@ pub fn compare(
     rule: &Rule,
     wanted: &BTreeSet<String>,
 ) -> Result<Compared, StatsError> {
-    let mut doc = described(base, candidate, wanted);
+    let mut doc = frame(base, candidate, wanted);
     let estimate = match (&base.timing, &candidate.timing) {
-        (Some(one), Some(other)) => Some(measured(&mut doc, one, other, between, rule)?),
+        (Some(one), Some(other)) => Some(Estimate::Separate(measured(&mut doc, one, other, between, rule)?)),
         _ => {
             exact(&mut doc, base, candidate, rule);
             None
@@ -43,8 +79,31 @@ pub fn compare(
     Ok(Compared { doc, estimate })
 }
 
-/// Everything but the verdict.
-pub(super) fn described(base: &Case, candidate: &Case, wanted: &BTreeSet<String>) -> CaseDoc {
+/// Compares two cases whose launches alternated. `base` and `candidate` say what ran; the times in them are not used but for the
+/// medians, `[base, candidate]` in ns, that the ratio stands beside.
+pub fn paired(
+    base: &Case,
+    candidate: &Case,
+    medians_ns: [f64; 2],
+    found: PairedComparison,
+    wanted: &BTreeSet<String>,
+) -> Compared {
+    let mut doc = frame(base, candidate, wanted);
+    doc.ratio = Some(RatioDoc {
+        base_ns: medians_ns[0],
+        candidate_ns: medians_ns[1],
+        ratio: found.time.ratio,
+        interval: found.time.interval.map(|interval| [interval.lo(), interval.hi()]),
+        p_adjusted: found.time.p_changed,
+        own_error: found.time.log_error().unwrap_or(0.0),
+        common_error: 0.0,
+    });
+    doc.cycles_ratio = found.cycles.map(|cycles| cycles.ratio);
+    Compared { doc, estimate: Some(Estimate::Paired(found)) }
+}
+
+/// The document of a pair without its ratio and verdict.
+fn frame(base: &Case, candidate: &Case, wanted: &BTreeSet<String>) -> CaseDoc {
     let metrics = metric::compare(base, candidate, wanted);
     let hash = |case: &Case| case.build.as_ref().and_then(|build| build.sha256.clone());
     let identical_code = hash(base).zip(hash(candidate)).map(|(one, other)| one == other);
@@ -135,16 +194,8 @@ fn exact(doc: &mut CaseDoc, base: &Case, candidate: &Case, rule: &Rule) {
 impl Compared {
     /// Puts in the p-value that is corrected over cases, and the final verdict.
     pub fn decide(&mut self, rule: &Rule, p_adjusted: f64) {
-        let Some(estimate) = self.estimate else { return };
-        let corrected = RatioEstimate { p_changed: p_adjusted, ..estimate };
-        let (mut verdict, mut doubt) = rule.decide(&corrected);
-        // Time that cycles do not confirm is a matter of clocks: the same direction and half of the change are asked for.
-        if let (Verdict::Faster | Verdict::Slower, Some(cycles)) = (verdict, self.doc.cycles_ratio) {
-            let (time, cycles) = (estimate.ratio.ln(), cycles.ln());
-            if time.signum() != cycles.signum() || cycles.abs() < time.abs() / 2.0 {
-                (verdict, doubt) = (Verdict::Inconclusive, Some(Doubt::ClocksDiffer));
-            }
-        }
+        let Some(estimate) = &self.estimate else { return };
+        let (verdict, doubt) = estimate.decide(rule, p_adjusted, self.doc.cycles_ratio);
         if let Some(ratio) = &mut self.doc.ratio {
             ratio.p_adjusted = p_adjusted;
         }

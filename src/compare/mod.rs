@@ -21,4 +21,4 @@ pub mod runs;
 pub mod summary;
 
 pub use document::Comparison;
-pub use runs::{CompareError, Settings, compare_runs};
+pub use runs::{CompareError, Parts, Settings, assemble, compare_runs};

@@ -1,13 +1,13 @@
 //! Two builds whose launches were taken in turn.
 
-use super::case::described;
-use super::document::{CaseDoc, Comparison, Method, NotCompared, RatioDoc, RuleDoc, SCHEMA, SideDoc};
+use super::case::paired;
+use super::document::{Comparison, Method, NotCompared, RuleDoc, SideDoc};
 use super::read::{Case, Device, ReadError};
-use super::summary::summarise;
-use crate::report::document::{CaseResult, Tool};
+use super::runs::{Parts, assemble};
+use crate::report::document::CaseResult;
 use crate::report::Status;
 use crate::runner::{PairResult, PairSamples};
-use kbench_stats::{Correction, PairedComparison, PairedSession, Rule, StatsError, Verdict};
+use kbench_stats::{Correction, PairedComparison, PairedSession, Rule, StatsError};
 use std::collections::BTreeSet;
 
 /// A case that ran in both builds, or did not.
@@ -65,9 +65,7 @@ pub fn compare_pairs(
     seed: u64,
     wanted: &BTreeSet<String>,
 ) -> Result<Comparison, PairsError> {
-    let mut not_compared = Vec::new();
-    let mut compared: Vec<(CaseDoc, PairedComparison)> = Vec::new();
-    let mut calls = Vec::new();
+    let (mut compared, mut calls, mut not_compared) = (Vec::new(), Vec::new(), Vec::new());
     for pair in pairs {
         let Some((result, samples)) = measured(pair) else {
             not_compared.push(left_out(pair));
@@ -77,20 +75,9 @@ pub fn compare_pairs(
         let stats = |error| PairsError::Stats { id: id.clone(), error };
         let found = evaluate(samples, *rule, seed).map_err(stats)?;
         let (base, candidate) = (case(&pair.base)?, case(&result.candidate)?);
-        let mut doc = described(&base, &candidate, wanted);
-        doc.ratio = Some(ratio(samples, &found));
-        doc.cycles_ratio = found.cycles.map(|cycles| cycles.ratio);
-        compared.push((doc, found));
+        compared.push(paired(&base, &candidate, medians(samples), found, wanted));
         calls.push(pair.base.weight.calls);
     }
-    let p: Vec<f64> = compared.iter().map(|(_, found)| found.time.p_changed).collect();
-    let all = |error| PairsError::Stats { id: "all".to_owned(), error };
-    for ((doc, found), p) in compared.iter_mut().zip(correction.adjust(&p).map_err(all)?) {
-        decide(doc, found, rule, p);
-    }
-    let mut cases: Vec<CaseDoc> = compared.into_iter().map(|(doc, _)| doc).collect();
-    let summary = summarise(&mut cases, &calls).map_err(all)?;
-    cases.sort_by(|a, b| b.share.total_cmp(&a.share));
     let side = |label: &str| SideDoc {
         label: label.to_owned(),
         device: Some(device.name.clone()),
@@ -98,9 +85,7 @@ pub fn compare_pairs(
         steps: None,
         kernel_ns: None,
     };
-    Ok(Comparison {
-        schema: SCHEMA,
-        tool: Tool::this(),
+    let parts = Parts {
         method: Method::Paired,
         base: side(labels[0]),
         candidate: side(labels[1]),
@@ -113,11 +98,11 @@ pub fn compare_pairs(
             correction: correction.name(),
             between_runs: None,
         },
-        cases,
+        compared,
+        calls,
         not_compared,
-        summary,
-        gate: None,
-    })
+    };
+    assemble(parts, rule, correction).map_err(|error| PairsError::Stats { id: "all".to_owned(), error })
 }
 
 fn measured(pair: &Pair) -> Option<(&PairResult, &PairSamples)> {
@@ -148,31 +133,11 @@ fn case(result: &CaseResult) -> Result<Case, serde_json::Error> {
     serde_json::from_value(serde_json::to_value(result)?)
 }
 
-fn ratio(samples: &PairSamples, found: &PairedComparison) -> RatioDoc {
-    let median = |side: &dyn Fn(&[f64; 4]) -> [f64; 2]| {
-        let mut all: Vec<f64> = samples.times.iter().flat_map(|block| side(block)).collect();
+/// Medians of base and candidate over all launches, ns.
+fn medians(samples: &PairSamples) -> [f64; 2] {
+    [0, 2].map(|first| {
+        let mut all: Vec<f64> = samples.times.iter().flat_map(|block| [block[first], block[first + 1]]).collect();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied().unwrap_or(0.0)
-    };
-    RatioDoc {
-        base_ns: median(&|block| [block[0], block[1]]),
-        candidate_ns: median(&|block| [block[2], block[3]]),
-        ratio: found.time.ratio,
-        interval: found.time.interval.map(|interval| [interval.lo(), interval.hi()]),
-        p_adjusted: found.time.p_changed,
-        own_error: found.time.log_error().unwrap_or(0.0),
-        common_error: 0.0,
-    }
-}
-
-fn decide(doc: &mut CaseDoc, found: &PairedComparison, rule: &Rule, p: f64) {
-    let (verdict, doubt) = found.decide(rule, p);
-    if let Some(ratio) = &mut doc.ratio {
-        ratio.p_adjusted = p;
-    }
-    doc.verdict = verdict.word();
-    doc.reason = doubt.map(|doubt| doubt.to_string());
-    if doc.identical_code == Some(true) && matches!(verdict, Verdict::Faster | Verdict::Slower) {
-        doc.reason = Some("the machine code is identical: what differs is where it lies, or the device".to_owned());
-    }
+    })
 }

@@ -1,11 +1,9 @@
 //! Two profiles of a whole program, before and after: kernel by kernel, normalised to a step.
 
-use super::case::{Compared, change_text, figure};
-use super::document::{CaseDoc, Comparison, Difference, Method, MetricDoc, NotCompared, RatioDoc, SCHEMA, SideDoc};
+use super::case::{Compared, Estimate, change_text, figure};
+use super::document::{CaseDoc, Comparison, Difference, Method, MetricDoc, NotCompared, RatioDoc, SideDoc};
 use super::metric;
-use super::runs::{CompareError, Settings, correct, rule_doc};
-use super::summary::summarise;
-use crate::report::document::Tool;
+use super::runs::{CompareError, Parts, Settings, assemble, rule_doc};
 use crate::report::units;
 use kbench_profile::{Inventory, Phase, Row};
 use kbench_stats::{Probability, RunEstimate, StatsError, Verdict, compare_unpaired};
@@ -105,12 +103,6 @@ pub fn compare_profiles(base: &Profile, candidate: &Profile, settings: &Settings
         let (base, candidate) = (base.label.clone(), candidate.label.clone());
         return Err(CompareError::NothingInCommon { base, candidate, base_cases, candidate_cases });
     }
-    correct(&mut compared, &rule, settings.correction).map_err(stats)?;
-    let mut cases: Vec<CaseDoc> = compared.into_iter().map(|compared| compared.doc).collect();
-    let summary = summarise(&mut cases, &[]).map_err(stats)?;
-    // What moved the step most comes first.
-    let moved = |case: &CaseDoc| case.ratio.map_or(0.0, |ratio| (ratio.candidate_ns - ratio.base_ns).abs());
-    cases.sort_by(|a, b| moved(b).total_cmp(&moved(a)).then_with(|| a.id.cmp(&b.id)));
     let side = |profile: &Profile, steps: f64, ns: f64| SideDoc {
         label: profile.label.clone(),
         device: None,
@@ -118,20 +110,22 @@ pub fn compare_profiles(base: &Profile, candidate: &Profile, settings: &Settings
         steps: both.and(profile.steps()),
         kernel_ns: Some(ns / steps),
     };
-    Ok(Comparison {
-        schema: SCHEMA,
-        tool: Tool::this(),
+    let parts = Parts {
         method: Method::Profiles,
         base: side(base, base_steps, total),
         candidate: side(candidate, candidate_steps, candidate_total),
         environment: surroundings(base, candidate, both.is_some()),
         allowed: Vec::new(),
         rule: rule_doc(&rule, settings, true),
-        cases,
+        calls: Vec::new(),
+        compared,
         not_compared: rest,
-        summary,
-        gate: None,
-    })
+    };
+    let mut comparison = assemble(parts, &rule, settings.correction).map_err(stats)?;
+    // What moved the step most comes first.
+    let moved = |case: &CaseDoc| case.ratio.map_or(0.0, |ratio| (ratio.candidate_ns - ratio.base_ns).abs());
+    comparison.cases.sort_by(|a, b| moved(b).total_cmp(&moved(a)).then_with(|| a.id.cmp(&b.id)));
+    Ok(comparison)
 }
 
 fn pair(
@@ -183,7 +177,7 @@ fn pair(
         why: why.collect(),
         metrics,
     };
-    Ok(Compared { doc, estimate: Some(estimate) })
+    Ok(Compared { doc, estimate: Some(Estimate::Separate(estimate)) })
 }
 
 fn alone(key: &Key, kernel: &Kernel, steps: f64, in_base: bool) -> NotCompared {

@@ -1,7 +1,7 @@
 //! Two runs made apart.
 
 use super::case::{self, Compared};
-use super::document::{BetweenDoc, CaseDoc, Comparison, Difference, Method, RuleDoc, SCHEMA, SideDoc};
+use super::document::{BetweenDoc, CaseDoc, Comparison, Difference, Method, NotCompared, RuleDoc, SCHEMA, SideDoc};
 use super::pairing::{self, Obstacle};
 use super::read::Run;
 use super::summary::summarise;
@@ -100,11 +100,6 @@ pub fn compare_runs(
         let found = case::compare(base, candidate, &settings.between, &rule, &settings.wanted);
         compared.push(found.map_err(stats(&base.id))?);
     }
-    correct(&mut compared, &rule, settings.correction).map_err(stats("all"))?;
-    let mut cases: Vec<CaseDoc> = compared.into_iter().map(|compared| compared.doc).collect();
-    let calls: Vec<u64> = paired.pairs.iter().map(|(base, _)| base.weight.calls).collect();
-    let summary = summarise(&mut cases, &calls).map_err(stats("all"))?;
-    cases.sort_by(|a, b| b.share.total_cmp(&a.share));
     let side = |label: &str, run: &Run| SideDoc {
         label: label.to_owned(),
         device: Some(run.device.name.clone()),
@@ -112,17 +107,63 @@ pub fn compare_runs(
         steps: None,
         kernel_ns: None,
     };
-    Ok(Comparison {
-        schema: SCHEMA,
-        tool: Tool::this(),
+    let parts = Parts {
         method: if is_measured { Method::SeparateRuns } else { Method::Exact },
         base: side(base_label, base),
         candidate: side(candidate_label, candidate),
         environment: pairing::environment(base, candidate),
         allowed: allowed.into_iter().map(|(_, difference)| difference).collect(),
         rule: rule_doc(&rule, settings, is_measured),
-        cases,
+        calls: paired.pairs.iter().map(|(base, _)| base.weight.calls).collect(),
+        compared,
         not_compared: paired.rest,
+    };
+    assemble(parts, &rule, settings.correction).map_err(stats("all"))
+}
+
+/// What a comparison is made of, however its cases were measured.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// How times came about.
+    pub method: Method,
+    /// What is compared with.
+    pub base: SideDoc,
+    /// What is under test.
+    pub candidate: SideDoc,
+    /// Facts about the surroundings that differ.
+    pub environment: Vec<Difference>,
+    /// Differences that were allowed.
+    pub allowed: Vec<Difference>,
+    /// What counts as a change.
+    pub rule: RuleDoc,
+    /// Cases that were compared.
+    pub compared: Vec<Compared>,
+    /// Calls of each of them, which weigh the cases where a profile has no times.
+    pub calls: Vec<u64>,
+    /// The others.
+    pub not_compared: Vec<NotCompared>,
+}
+
+/// Corrects over cases, decides, sums up; cases that weigh most come first.
+///
+/// # Errors
+/// When a ratio or an error is out of range.
+pub fn assemble(mut parts: Parts, rule: &Rule, correction: Correction) -> Result<Comparison, StatsError> {
+    correct(&mut parts.compared, rule, correction)?;
+    let mut cases: Vec<CaseDoc> = parts.compared.into_iter().map(|compared| compared.doc).collect();
+    let summary = summarise(&mut cases, &parts.calls)?;
+    cases.sort_by(|a, b| b.share.total_cmp(&a.share));
+    Ok(Comparison {
+        schema: SCHEMA,
+        tool: Tool::this(),
+        method: parts.method,
+        base: parts.base,
+        candidate: parts.candidate,
+        environment: parts.environment,
+        allowed: parts.allowed,
+        rule: parts.rule,
+        cases,
+        not_compared: parts.not_compared,
         summary,
         gate: None,
     })
@@ -141,9 +182,9 @@ pub(super) fn rule_doc(rule: &Rule, settings: &Settings, with_between: bool) -> 
 }
 
 /// Corrects the p-values of the measured cases for their number, and decides.
-pub(super) fn correct(compared: &mut [Compared], rule: &Rule, correction: Correction) -> Result<(), StatsError> {
+fn correct(compared: &mut [Compared], rule: &Rule, correction: Correction) -> Result<(), StatsError> {
     let measured: Vec<&mut Compared> = compared.iter_mut().filter(|case| case.estimate.is_some()).collect();
-    let p: Vec<f64> = measured.iter().filter_map(|case| case.estimate.map(|estimate| estimate.p_changed)).collect();
+    let p: Vec<f64> = measured.iter().filter_map(|case| case.estimate.map(|estimate| estimate.p_changed())).collect();
     for (case, p) in measured.into_iter().zip(correction.adjust(&p)?) {
         case.decide(rule, p);
     }
