@@ -329,7 +329,7 @@ impl RunArgs {
             (None, None) => return None,
         };
         let (repeats, ring_size, ring_policy) = (self.pmc_repeats, self.ring_size, self.ring_policy);
-        Some(Request { what, repeats, ring_size, ring_policy, only_count: false })
+        Some(Request { what, repeats, ring_size, ring_policy, only_count: false, keep_records: false })
     }
 }
 

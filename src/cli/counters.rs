@@ -1,5 +1,6 @@
 //! Arguments of `kbench counters`.
 
+use super::RunArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use kbench_counters::Arch;
 use std::path::PathBuf;
@@ -19,8 +20,31 @@ pub enum CountersCommand {
     List(CountersListArgs),
     /// Say how many passes a set or list of counters takes, and what is in each
     Plan(CountersPlanArgs),
+    /// Count the launches of every case, and time nothing; rocprofv3's files with -d
+    #[command(after_help = "\
+Examples:
+  kbench counters run --shapes decode.csv             the default set
+  kbench counters run --shapes decode.csv --pmc FETCH_SIZE,WRITE_SIZE,SQ_LDS_BANK_CONFLICT -d out
+                                                      and out/kbench_counter_collection.csv, ..., out/kbench_results.db
+  kbench counters run --shapes pa.csv --kernels pa.toml --counters memory
+                                                      a code object that has a launch descriptor")]
+    Run(Box<CountersRunArgs>),
     /// Read what rocprofv3 collected (counter_collection.csv, or a rocpd database) into metrics
     Import(CountersImportArgs),
+}
+
+/// Arguments of `counters run`.
+#[derive(Args, Debug)]
+pub struct CountersRunArgs {
+    /// Also write rocprofv3's files (counter_collection, kernel_trace and agent_info as CSV, and a rocpd database) into this folder
+    #[arg(short = 'd', long, value_name = "DIR")]
+    pub output_directory: Option<PathBuf>,
+    /// rocprofv3's input file (pmc: lines, or jobs in YAML or JSON): the counters of its jobs
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["pmc", "counters"])]
+    pub input: Option<PathBuf>,
+    /// What is run.
+    #[command(flatten)]
+    pub run: RunArgs,
 }
 
 /// Arguments of `counters list`.

@@ -17,7 +17,7 @@ pub use ab::{AbArgs, PairArgs, SelfcheckArgs};
 pub use compare::{CompareArgs, CompareFormat, CorrectionChoice, JudgeArgs};
 pub use doctor::{DevicesArgs, DoctorArgs, DoctorFormat};
 pub use counters::{
-    CountersArgs, CountersCommand, CountersFormat, CountersImportArgs, CountersListArgs, CountersPlanArgs,
+    CountersArgs, CountersCommand, CountersFormat, CountersImportArgs, CountersListArgs, CountersPlanArgs, CountersRunArgs,
 };
 pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};

@@ -5,6 +5,7 @@ mod sinks;
 
 use super::{note, worker_failure};
 use crate::cli::RunArgs;
+use crate::counters::Request;
 use crate::command::inventory;
 use crate::device::Peaks;
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
@@ -14,6 +15,7 @@ use crate::report::document::{InventorySummary, Options, RunDocument, Schema, To
 use crate::report::{CaseResult, Status, units};
 use crate::worker::message::Open;
 use crate::worker::{Limits, Supervisor};
+use kbench_counters::rocprofv3::Run;
 use kbench_workload::CaseOptions;
 use replay::{Replay, all_tasks};
 use sinks::Sinks;
@@ -29,6 +31,14 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// On bad input, on an output that cannot be written, on a device without peaks.
 pub fn run(args: &RunArgs) -> Outcome {
+    run_with(args, args.counters(), &mut None)
+}
+
+/// Runs with these counters. `records` takes the counted dispatches where they are asked for.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut Option<Run>) -> Outcome {
     if args.shapes.is_empty() {
         return Err(usage(
             "no profile was given: `kbench --shapes FILE|DIR` replays one, `kbench --help` shows examples",
@@ -38,7 +48,7 @@ pub fn run(args: &RunArgs) -> Outcome {
     let inventory = inventory::read(&args.shapes, &args.read)?;
     let saved = args.resume.as_deref().map(Saved::read).transpose().or_usage()?;
     let open = Open::new(&args.device, args.fp8.into(), args.kernels.clone(), args.emu_sample);
-    let open = Open { flush_icache: args.flush_icache, counters: args.counters(), ..open };
+    let open = Open { flush_icache: args.flush_icache, counters, ..open };
     let limits = Limits { scale: args.watchdog, ..Limits::default() };
     let plan;
     let mut supervisor = super::open_worker(&args.device, open, limits)?;
@@ -74,7 +84,7 @@ pub fn run(args: &RunArgs) -> Outcome {
         interrupted: false,
     };
     let sinks = Sinks::new(args, format)?;
-    replay(args, &mut supervisor, &plan, &peaks, document, &sinks, saved)
+    replay(args, &mut supervisor, (&plan, &peaks), document, &sinks, saved, records)
 }
 
 fn selection(args: &RunArgs) -> Selection {
@@ -115,11 +125,11 @@ fn measured_peaks(supervisor: &mut Supervisor<'_>) -> Result<Peaks, Failure> {
 fn replay<'a>(
     args: &RunArgs,
     supervisor: &mut Supervisor<'a>,
-    plan: &'a Plan,
-    peaks: &Peaks,
+    (plan, peaks): (&'a Plan, &Peaks),
     mut document: RunDocument,
     sinks: &Sinks<'_>,
     saved: Option<Saved>,
+    records: &mut Option<Run>,
 ) -> Outcome {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
@@ -141,7 +151,8 @@ fn replay<'a>(
     sinks.begin()?;
     replay.show()?;
     supervisor.run(&replay.open_tasks(), peaks, &stop, &mut replay)?;
-    let (cases, journal) = replay.into_results();
+    let (cases, journal, found) = replay.into_results();
+    *records = found;
     document.interrupted = stop.load(Ordering::SeqCst);
     document.cases = cases;
     let finished = sinks.finish(&document);

@@ -10,8 +10,8 @@ use kbench_counters::collect::{Collector, Launch, Reconciliation};
 use kbench_counters::metric::{Entry, Kind, Measured, report};
 use kbench_counters::plan::{Oracle, Plan, PlanError};
 use kbench_counters::ring::{self, Reader, RingError, Summary};
-use kbench_counters::{Catalog, Geometry};
-use rocprofiler_sdk_sys::session::{self, Agent, AgentKind, Context, CounterConfig, Patience};
+use kbench_counters::{Catalog, Geometry, rocprofv3};
+use rocprofiler_sdk_sys::session::{self, Agent, AgentKind, Context, CounterConfig, Dispatch, Patience};
 use rocprofiler_sdk_sys::types::CounterId;
 use rocprofiler_sdk_sys::{OpenError, Sdk};
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,16 @@ pub struct CaseCounters {
     /// Median duration of the counted launches, which run one by one, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_ns: Option<f64>,
+    /// The dispatches, when they are to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<rocprofv3::Run>,
+}
+
+/// A counted launch: its place in the case's sequence, and what the SDK says of it.
+struct Launched {
+    step: usize,
+    launch: Launch,
+    dispatch: Dispatch,
 }
 
 /// Records that the writer took out of the ring and nobody has looked at.
@@ -118,6 +128,7 @@ struct Attached {
     /// Counters of all passes, in the order of the collection's list.
     counters: Vec<String>,
     geometry: Geometry,
+    agent: Agent,
 }
 
 impl Profiler {
@@ -189,7 +200,7 @@ impl Profiler {
             wave_size: agent.wave_size,
             max_waves_per_cu: agent.max_waves_per_simd.saturating_mul(agent.simds_per_cu),
         };
-        self.attached = Some(Attached { catalog, names, plan, configs, counters, geometry });
+        self.attached = Some(Attached { catalog, names, plan, configs, counters, geometry, agent });
         Ok(())
     }
 
@@ -238,7 +249,9 @@ impl Profiler {
         if records.is_empty() && ring.received == 0 && !launched.is_empty() {
             return Err(ProfilerError::Silent { launched: launched.len() as u64 });
         }
-        Ok(attached.evaluate(&launched, &records, duration_ns, kind, ring))
+        let counted = attached.evaluate(&launched, &records, duration_ns, kind, ring);
+        let kept = self.request.keep_records.then(|| attached.keep(self.shared, &launched, &records));
+        Ok(CaseCounters { records: kept, ..counted })
     }
 
     /// Replays the case for each pass; gives the counted launches with their place in the sequence.
@@ -246,7 +259,7 @@ impl Profiler {
         &self,
         attached: &Attached,
         prepared: &mut dyn Prepared,
-    ) -> Result<Vec<(usize, Launch)>, ProfilerError> {
+    ) -> Result<Vec<Launched>, ProfilerError> {
         let mut launched = Vec::new();
         for (pass, config) in attached.configs.iter().enumerate() {
             for _ in 0..self.request.repeats.max(1) {
@@ -255,9 +268,10 @@ impl Profiler {
                 let waves = prepared.replay();
                 let dispatches = self.shared.end();
                 let waves = waves.map_err(ProfilerError::Replay)?;
-                for (step, dispatch_id) in dispatches.into_iter().enumerate() {
+                for (step, dispatch) in dispatches.into_iter().enumerate() {
                     let expected_waves = waves.get(step).copied().flatten();
-                    launched.push((step, Launch { dispatch_id, pass, expected_waves }));
+                    let launch = Launch { dispatch_id: dispatch.dispatch_id, pass, expected_waves };
+                    launched.push(Launched { step, launch, dispatch });
                 }
             }
         }
@@ -265,7 +279,7 @@ impl Profiler {
     }
 
     /// Waits until every launch's records are here, or patience ends: the SDK writes them after the device was waited for.
-    fn wait_for(&self, launched: &[(usize, Launch)]) -> Result<Vec<Vec<u8>>, ProfilerError> {
+    fn wait_for(&self, launched: &[Launched]) -> Result<Vec<Vec<u8>>, ProfilerError> {
         let arrivals = RefCell::new(Arrivals::default());
         let take = || -> Result<(), session::Error> {
             arrivals.borrow_mut().take(std::mem::take(&mut *lock(&self.taken)));
@@ -296,8 +310,8 @@ impl Arrivals {
         }
     }
 
-    fn has_all(&self, launched: &[(usize, Launch)]) -> bool {
-        launched.iter().all(|(_, launch)| self.values.get(&launch.dispatch_id).is_some_and(|(got, total)| got >= total))
+    fn has_all(&self, launched: &[Launched]) -> bool {
+        launched.iter().all(|one| self.values.get(&one.launch.dispatch_id).is_some_and(|(got, total)| got >= total))
     }
 }
 
@@ -321,17 +335,17 @@ impl Attached {
     /// Values, metrics and what is missing, from the records of all launches.
     fn evaluate(
         &self,
-        launched: &[(usize, Launch)],
+        launched: &[Launched],
         records: &[Vec<u8>],
         duration_ns: Option<f64>,
         kind: &dyn Fn(&str) -> Kind,
         ring: Summary,
     ) -> CaseCounters {
-        let steps = launched.iter().map(|(step, _)| step + 1).max().unwrap_or(1);
+        let steps = launched.iter().map(|one| one.step + 1).max().unwrap_or(1);
         let mut collectors: Vec<Collector> =
             (0..steps).map(|_| Collector::new(self.plan.clone(), self.counters.clone())).collect();
         let mut step_of = HashMap::new();
-        for (step, launch) in launched {
+        for Launched { step, launch, .. } in launched {
             step_of.insert(launch.dispatch_id, *step);
             collectors[*step].launched(*launch);
         }
@@ -369,11 +383,95 @@ impl Attached {
             ring,
             incomplete,
             counted_ns: measured.passes.iter().find_map(|pass| pass.counted_ns),
+            records: None,
+        }
+    }
+
+    /// The dispatches as rocprofv3's files have them.
+    fn keep(&self, shared: &Shared, launched: &[Launched], records: &[Vec<u8>]) -> rocprofv3::Run {
+        let mut values: HashMap<u64, (u64, u64, BTreeMap<String, f64>)> = HashMap::new();
+        for record in records.iter().filter_map(|record| Record::read(record)) {
+            let (start, end, sums) = values.entry(record.header.dispatch_id).or_default();
+            (*start, *end) = (record.header.start_ns, record.header.end_ns);
+            for entry in record.entries() {
+                if let Some(name) = self.counters.get(entry.counter as usize) {
+                    *sums.entry(name.clone()).or_default() += entry.value;
+                }
+            }
+        }
+        let mut kernels: BTreeMap<u64, rocprofv3::Kernel> = BTreeMap::new();
+        let mut dispatches = Vec::new();
+        for Launched { dispatch, .. } in launched {
+            let Some((start_ns, end_ns, counters)) = values.remove(&dispatch.dispatch_id) else { continue };
+            if let Some(symbol) = shared.kernel(dispatch.kernel_id) {
+                kernels.entry(dispatch.kernel_id).or_insert_with(|| rocprofv3::Kernel {
+                    id: dispatch.kernel_id,
+                    name: kbench_profile::names::demangle(&symbol.name).unwrap_or_else(|| symbol.name.clone()),
+                    mangled: symbol.name,
+                    sgprs: symbol.sgprs,
+                    vgprs: symbol.vgprs,
+                    agprs: symbol.agprs,
+                    lds_bytes: symbol.group_segment_size,
+                    scratch_bytes: symbol.private_segment_size,
+                });
+            }
+            dispatches.push(rocprofv3::Dispatch {
+                dispatch_id: dispatch.dispatch_id,
+                correlation_id: dispatch.correlation,
+                agent: self.agent.logical_node_id.max(0).cast_unsigned(),
+                queue_id: dispatch.queue.handle,
+                stream_id: 0,
+                thread_id: dispatch.thread_id.unwrap_or(0),
+                kernel_id: dispatch.kernel_id,
+                start_ns,
+                end_ns,
+                workgroup: [dispatch.workgroup.x, dispatch.workgroup.y, dispatch.workgroup.z],
+                grid: [dispatch.grid.x, dispatch.grid.y, dispatch.grid.z].map(u64::from),
+                lds_bytes: dispatch.group_segment_size,
+                scratch_bytes: dispatch.private_segment_size,
+                counters,
+            });
+        }
+        rocprofv3::Run {
+            process: rocprofv3::Process { pid: std::process::id().into(), ..rocprofv3::Process::default() },
+            agents: vec![agent_record(&self.agent)],
+            kernels: kernels.into_values().collect(),
+            dispatches,
         }
     }
 
     fn is_counted(&self, name: &str) -> bool {
         self.counters.iter().any(|counter| counter == name)
+    }
+}
+
+/// The device as rocprofv3's agent_info has it.
+fn agent_record(agent: &Agent) -> rocprofv3::Agent {
+    let numbers = [
+        ("Cu_Count", agent.cus.into()),
+        ("Simd_Count", agent.simds.into()),
+        ("Simd_Per_Cu", agent.simds_per_cu.into()),
+        ("Num_Xcc", agent.xccs.into()),
+        ("Num_Shader_Banks", agent.shader_engines.into()),
+        ("Wave_Front_Size", agent.wave_size.into()),
+        ("Max_Waves_Per_Simd", agent.max_waves_per_simd.into()),
+        ("Lds_Size_In_Kb", agent.lds_kib.into()),
+        ("Max_Engine_Clk_Fcompute", u64::from(agent.max_clock_mhz)),
+        ("Gfx_Target_Version", agent.gfx_target_version.into()),
+        ("Vendor_Id", agent.pci_ids.0.into()),
+        ("Device_Id", agent.pci_ids.1.into()),
+        ("Location_Id", agent.location.into()),
+        ("Domain", u64::from(agent.domain)),
+    ];
+    rocprofv3::Agent {
+        node_id: agent.node_id,
+        logical_node_id: agent.logical_node_id.max(0).cast_unsigned(),
+        kind: rocprofv3::AgentKind::Gpu,
+        name: agent.name.clone(),
+        vendor: agent.vendor_name.clone(),
+        product: agent.product_name.clone(),
+        model: agent.model_name.clone(),
+        numbers: numbers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
     }
 }
 

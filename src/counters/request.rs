@@ -31,6 +31,8 @@ pub struct Request {
     pub ring_policy: Policy,
     /// Nothing is timed.
     pub only_count: bool,
+    /// Every counted dispatch is kept, for rocprofv3's files.
+    pub keep_records: bool,
 }
 
 /// A request that cannot be.
@@ -51,7 +53,7 @@ impl Request {
     /// With the usual repeats and ring.
     pub fn new(what: What) -> Self {
         let (ring_size, ring_policy) = (DEFAULT_SIZE, Policy::default());
-        Self { what, repeats: DEFAULT_REPEATS, ring_size, ring_policy, only_count: false }
+        Self { what, repeats: DEFAULT_REPEATS, ring_size, ring_policy, only_count: false, keep_records: false }
     }
 
     /// The catalogue of an architecture and the names that are asked for.

@@ -4,9 +4,9 @@ use kbench_counters::collect::wire::{ENTRY_BYTES, Entry, HEADER_BYTES, Header, P
 use kbench_counters::ring::Producer;
 use rocprofiler_sdk_sys::Sdk;
 use rocprofiler_sdk_sys::instance::InstanceIds;
-use rocprofiler_sdk_sys::session::{CodeObjectEvent, CounterConfig, Dispatch};
+use rocprofiler_sdk_sys::session::{CodeObjectEvent, CounterConfig, Dispatch, KernelSymbol};
 use rocprofiler_sdk_sys::types::CounterRecord;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Dimensions that an instance can have a place in (XCC to INSTANCE).
@@ -18,7 +18,7 @@ struct Now {
     /// The configuration and its pass; without one nothing is counted.
     config: Option<(CounterConfig, u32)>,
     /// Dispatches that were given it, in order.
-    launched: Vec<u64>,
+    launched: Vec<Dispatch>,
 }
 
 /// Reading of instance ids, with the memory that a record is put together in.
@@ -35,8 +35,8 @@ struct Reader {
 /// State that lives as long as the process.
 pub(super) struct Shared {
     now: Mutex<Now>,
-    /// Kernels of the runtime itself (copies, fills): their dispatches are nobody's.
-    runtime_kernels: RwLock<HashSet<u64>>,
+    /// Kernels by the SDK's number. Dispatches of the runtime's own (copies, fills) are nobody's.
+    kernels: RwLock<HashMap<u64, KernelSymbol>>,
     reader: Mutex<Reader>,
     ring: Producer,
 }
@@ -53,7 +53,7 @@ impl Shared {
             positions: HashMap::new(),
             entries: Vec::new(),
         };
-        Self { now: Mutex::default(), runtime_kernels: RwLock::default(), reader: Mutex::new(reader), ring }
+        Self { now: Mutex::default(), kernels: RwLock::default(), reader: Mutex::new(reader), ring }
     }
 
     /// The counters of the collection: the SDK's number of each, in the order of the collection's list.
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// No more; gives the dispatches that were counted, in order.
-    pub(super) fn end(&self) -> Vec<u64> {
+    pub(super) fn end(&self) -> Vec<Dispatch> {
         let mut now = lock(&self.now);
         now.config = None;
         std::mem::take(&mut now.launched)
@@ -77,23 +77,26 @@ impl Shared {
 
     /// A kernel or code object was loaded.
     pub(super) fn loaded(&self, event: &CodeObjectEvent) {
-        if let CodeObjectEvent::Kernel(kernel) = event
-            && kernel.is_of_runtime()
-        {
-            self.runtime_kernels.write().unwrap_or_else(PoisonError::into_inner).insert(kernel.kernel_id);
+        if let CodeObjectEvent::Kernel(kernel) = event {
+            self.kernels.write().unwrap_or_else(PoisonError::into_inner).insert(kernel.kernel_id, kernel.clone());
         }
+    }
+
+    /// A kernel by the SDK's number.
+    pub(super) fn kernel(&self, id: u64) -> Option<KernelSymbol> {
+        self.kernels.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
     /// What a dispatch counts, in the launching thread.
     pub(super) fn choose(&self, dispatch: &Dispatch) -> Option<CounterConfig> {
-        let of_runtime = self.runtime_kernels.read().unwrap_or_else(PoisonError::into_inner);
-        if of_runtime.contains(&dispatch.kernel_id) {
+        let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
+        if kernels.get(&dispatch.kernel_id).is_some_and(KernelSymbol::is_of_runtime) {
             return None;
         }
-        drop(of_runtime);
+        drop(kernels);
         let mut now = lock(&self.now);
         let (config, _) = now.config.filter(|(config, _)| config.agent() == dispatch.agent)?;
-        now.launched.push(dispatch.dispatch_id);
+        now.launched.push(*dispatch);
         Some(config)
     }
 

@@ -423,6 +423,7 @@ impl CaseResult {
             reconciliation: Some(counted.reconciliation),
             incomplete: counted.incomplete,
             counted_ns: counted.counted_ns,
+            records: counted.records.map(Box::new),
         });
     }
 

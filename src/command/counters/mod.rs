@@ -1,6 +1,7 @@
-//! `kbench counters`: what there is to count, passes, and runs of rocprofv3 as metrics. Nothing here needs a device.
+//! `kbench counters`: what there is to count, passes, and runs of rocprofv3 as metrics. Only `run` needs a device.
 
 mod import;
+mod run;
 
 use crate::cli::{CountersArgs, CountersCommand, CountersFormat, CountersListArgs, CountersPlanArgs};
 use crate::exit::{Exit, OrExit as _, Outcome, from_output, usage};
@@ -24,6 +25,7 @@ pub fn run(args: &CountersArgs) -> Outcome {
     match &args.command {
         CountersCommand::List(args) => list(args),
         CountersCommand::Plan(args) => plan(args),
+        CountersCommand::Run(args) => run::run(args),
         CountersCommand::Import(args) => import::run(args),
     }
 }

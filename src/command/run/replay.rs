@@ -10,6 +10,7 @@ use crate::report::{CaseResult, units};
 use crate::runner::{PairResult, Settings};
 use crate::worker::message::Notice;
 use crate::worker::{Task, Watcher};
+use kbench_counters::rocprofv3::{Kernel, Run};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
@@ -36,6 +37,8 @@ pub(super) struct Replay<'r, 'a> {
     results: Vec<Option<CaseResult>>,
     /// Results below this place have been shown.
     shown: usize,
+    /// Counted dispatches of all cases.
+    records: Option<Run>,
 }
 
 impl<'r, 'a> Replay<'r, 'a> {
@@ -54,7 +57,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             }
         }
         let deadline = Instant::now() + args.time_budget;
-        Self { args, sinks, tasks, ids, journal, bar: progress_bar(tasks.len() as u64), deadline, results, shown: 0 }
+        Self { args, sinks, tasks, ids, journal, bar: progress_bar(tasks.len() as u64), deadline, results, shown: 0, records: None }
     }
 
     /// The tasks that have no result yet.
@@ -73,10 +76,10 @@ impl<'r, 'a> Replay<'r, 'a> {
         Ok(())
     }
 
-    /// The results in order, and the journal.
-    pub(super) fn into_results(self) -> (Vec<CaseResult>, Option<Journal>) {
+    /// The results in order, the journal, and the counted dispatches.
+    pub(super) fn into_results(self) -> (Vec<CaseResult>, Option<Journal>, Option<Run>) {
         self.bar.finish_and_clear();
-        (self.results.into_iter().flatten().collect(), self.journal)
+        (self.results.into_iter().flatten().collect(), self.journal, self.records)
     }
 }
 
@@ -124,6 +127,9 @@ impl Watcher for Replay<'_, '_> {
         if let Some(id) = self.ids.get(task.index) {
             result.id.clone_from(id);
         }
+        if let Some(found) = result.counting.as_mut().and_then(|counting| counting.records.take()) {
+            add_records(&mut self.records, *found);
+        }
         // What had no turn is not kept: a resumed run runs it.
         if let Some(journal) = self.journal.as_mut().filter(|_| !result.unfinished) {
             journal.add(task.index, &result).or_usage()?;
@@ -132,6 +138,33 @@ impl Watcher for Replay<'_, '_> {
             *place = Some(result);
         }
         self.show()
+    }
+}
+
+/// Adds the dispatches of a case. Numbers of the profiler are those of one process: they are given anew, in order.
+fn add_records(all: &mut Option<Run>, found: Run) {
+    let Some(all) = all else {
+        *all = Some(found);
+        return;
+    };
+    for mut dispatch in found.dispatches {
+        let kernel = found.kernels.iter().find(|kernel| kernel.id == dispatch.kernel_id);
+        let same = |known: &&Kernel| kernel.is_some_and(|kernel| Kernel { id: known.id, ..kernel.clone() } == **known);
+        dispatch.kernel_id = match all.kernels.iter().find(same) {
+            Some(known) => known.id,
+            None => {
+                let id = all.kernels.iter().map(|kernel| kernel.id).max().unwrap_or(0) + 1;
+                all.kernels.extend(kernel.map(|kernel| Kernel { id, ..kernel.clone() }));
+                id
+            }
+        };
+        dispatch.dispatch_id = all.dispatches.iter().map(|dispatch| dispatch.dispatch_id).max().unwrap_or(0) + 1;
+        all.dispatches.push(dispatch);
+    }
+    for agent in found.agents {
+        if !all.agents.iter().any(|known| known.logical_node_id == agent.logical_node_id) {
+            all.agents.push(agent);
+        }
     }
 }
 

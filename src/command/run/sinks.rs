@@ -51,6 +51,7 @@ impl<'a> Sinks<'a> {
         let mut out = io::stdout().lock();
         if self.streams() {
             table::row(&mut out, result).map_err(from_output)?;
+            table::counted(&mut out, result).map_err(from_output)?;
             if explain {
                 explain_case(&mut out, planned).map_err(from_output)?;
             }
@@ -96,6 +97,7 @@ fn whole(out: &mut dyn Write, document: &RunDocument, format: Format) -> io::Res
             table::head(out)?;
             for case in &document.cases {
                 table::row(out, case)?;
+                table::counted(out, case)?;
             }
             table::foot(out, document)
         }

@@ -2,6 +2,7 @@
 
 use kbench_counters::collect::Reconciliation;
 use kbench_counters::metric::Kind;
+use kbench_counters::rocprofv3::Run;
 use kbench_rocm_emu::report::{LaunchCounter, LaunchReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -61,6 +62,9 @@ pub struct CountingDoc {
     /// Median duration of the counted launches, which run one by one, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_ns: Option<f64>,
+    /// The dispatches on their way to rocprofv3's files; never in a document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<Box<Run>>,
 }
 
 /// How much of a grid ran.
