@@ -1,9 +1,7 @@
 //! One case on a device: prepare, verify, measure, verify again, judge.
 
 use crate::device::{Device, DeviceError, Floor, Kind, Means, Peaks};
-use crate::measure::{
-    Batch, Cache, LaunchError, Launcher, MeasureError, Measurement, Protocol, TimeSource, measure,
-};
+use crate::measure::{Batch, Cache, LaunchError, Launcher, MeasureError, Measurement, Protocol, TimeSource, measure};
 use crate::plan::Planned;
 use crate::report::document::{BuildDoc, CaseResult, Stages, Status, VerifyDoc, WarningDoc};
 use crate::report::units;

@@ -147,7 +147,10 @@ fn say(out: &mut dyn Write, message: &ToParent) -> Outcome<()> {
 
 fn opened(open: &Open) -> Outcome<Box<dyn Device>> {
     if open.version != VERSION {
-        return Err(usage(format!("the parent speaks version {} of the messages, this program {VERSION}", open.version)));
+        return Err(usage(format!(
+            "the parent speaks version {} of the messages, this program {VERSION}",
+            open.version
+        )));
     }
     let spec: DeviceSpec = open.device.parse().map_err(usage)?;
     open_device(&spec, open.fp8, open.kernels.as_deref(), open.emu_sample)
