@@ -129,12 +129,7 @@ impl Journal {
         Ok((journal?, aside))
     }
 
-    fn write(
-        path: &Path,
-        run: &RunDocument,
-        ids: &[String],
-        ended: &BTreeMap<usize, CaseResult>,
-    ) -> io::Result<File> {
+    fn write(path: &Path, run: &RunDocument, ids: &[String], ended: &BTreeMap<usize, CaseResult>) -> io::Result<File> {
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
         // A file system without locks costs the protection against a second run, not this one.
         let _ = file.try_lock();
@@ -279,9 +274,8 @@ impl Saved {
         if let Some(reason) = self.difference(now, ids) {
             return Err(JournalError::Other { file: self.file, reason });
         }
-        let ended = |case: &CaseResult| {
-            !case.unfinished && !(retry && matches!(case.status, Status::Failed | Status::Hung))
-        };
+        let ended =
+            |case: &CaseResult| !case.unfinished && !(retry && matches!(case.status, Status::Failed | Status::Hung));
         let places = self.cases.into_iter().enumerate();
         Ok(places.filter_map(|(index, case)| Some((index, case.filter(ended)?))).collect())
     }

@@ -12,12 +12,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const CASES: usize = 40;
+const CASES: usize = 60;
 
 /// A folder with an inventory of many small cases.
 fn bench() -> Bench {
     let bench = Bench::new();
-    let rows: String = (1..=CASES).map(|row| format!("rmsnorm,bf16,rows={row} hidden=256,{}\n", 100 - row)).collect();
+    let rows: String = (1..=CASES).map(|row| format!("rmsnorm,bf16,rows={row} hidden=256,{}\n", 1000 - row)).collect();
     bench.file("shapes.csv", &format!("family,dtype,shape,calls\n{rows}"));
     bench
 }
@@ -43,9 +43,10 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Waits until so many cases are in the journal.
-fn wait_for_cases(bench: &Bench, count: usize) {
+fn wait_for_cases(run: &mut Child, bench: &Bench, count: usize) {
     let journal = bench.dir.path().join("run.json.journal");
     wait_until("no case ends", || {
+        assert_eq!(run.try_wait().unwrap(), None, "the run ended too early");
         std::fs::read_to_string(&journal).is_ok_and(|text| text.lines().count() > count)
     });
 }
@@ -87,7 +88,7 @@ fn a_killed_run_goes_on_and_ends_as_if_it_had_not_been() {
     assert!(!bench.dir.path().join("whole.json.journal").exists(), "the document is complete");
 
     let mut run = start(&bench, &[]);
-    wait_for_cases(&bench, 3);
+    wait_for_cases(&mut run, &bench, 3);
     let child = worker(&run);
     assert!(is_running(child));
     run.kill().unwrap();
@@ -98,7 +99,7 @@ fn a_killed_run_goes_on_and_ends_as_if_it_had_not_been() {
     let kept = bench.read("run.json.journal").lines().count() - 1;
     assert!((3..CASES).contains(&kept), "{kept} cases");
     // A line that was being written when it was killed.
-    let torn = format!("{}{{\"index\":39,\"case\":{{\"id\":", bench.read("run.json.journal"));
+    let torn = format!("{}{{\"index\":59,\"case\":{{\"id\":", bench.read("run.json.journal"));
     bench.file("run.json.journal", &torn);
     bench
         .kbench()
@@ -114,7 +115,7 @@ fn a_killed_run_goes_on_and_ends_as_if_it_had_not_been() {
 fn a_killed_worker_costs_one_case_and_retry_runs_it() {
     let bench = bench();
     let mut run = start(&bench, &[]);
-    wait_for_cases(&bench, 2);
+    wait_for_cases(&mut run, &bench, 2);
     signal("KILL", worker(&run));
     assert_eq!(run.wait().unwrap().code(), Some(5));
     let document: Value = serde_json::from_str(&bench.read("run.json")).unwrap();
@@ -136,8 +137,8 @@ fn a_killed_worker_costs_one_case_and_retry_runs_it() {
 fn a_worker_that_stands_still_is_hung() {
     let bench = bench();
     // The limit of a check on the emulated device is 330 s, that of every other stage is shorter.
-    let mut run = start(&bench, &["--watchdog", "0.05"]);
-    wait_for_cases(&bench, 2);
+    let mut run = start(&bench, &["--watchdog", "0.1"]);
+    wait_for_cases(&mut run, &bench, 2);
     let child = worker(&run);
     signal("STOP", child);
     assert_eq!(run.wait().unwrap().code(), Some(5));
@@ -170,7 +171,8 @@ fn another_run_is_not_resumed() {
 fn the_first_line_names_the_device() {
     let bench = bench();
     let first = |device: &str| {
-        let output = bench.kbench().args(["--shapes", "shapes.csv", "--dry-run", "--device", device]).assert().success();
+        let output =
+            bench.kbench().args(["--shapes", "shapes.csv", "--dry-run", "--device", device]).assert().success();
         let stderr = String::from_utf8(output.get_output().stderr.clone()).unwrap();
         stderr.lines().next().unwrap().to_owned()
     };

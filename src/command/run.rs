@@ -183,7 +183,13 @@ fn take_over(
 ) -> Result<BTreeMap<usize, CaseResult>, Failure> {
     let tool = saved.run.tool.clone();
     let known = saved.taken_over(document, ids, args.retry).or_usage()?;
-    let words = format!("{} of {} cases taken over from a run of kbench {} ({})", known.len(), ids.len(), tool.version, tool.commit);
+    let words = format!(
+        "{} of {} cases taken over from a run of kbench {} ({})",
+        known.len(),
+        ids.len(),
+        tool.version,
+        tool.commit
+    );
     note(&words);
     document.environment.insert("resumed".to_owned(), words);
     Ok(known)
@@ -202,7 +208,10 @@ fn begin_journal(
     match Journal::create(&path, document, ids, known, replaces) {
         Ok((journal, None)) => Ok(Some(journal)),
         Ok((journal, Some(old))) => {
-            note(&format!("an earlier run was not finished; its journal is now {} (--resume goes on with it)", old.display()));
+            note(&format!(
+                "an earlier run was not finished; its journal is now {} (--resume goes on with it)",
+                old.display()
+            ));
             Ok(Some(journal))
         }
         Err(error) if args.output.is_some() => Err(error).or_usage(),

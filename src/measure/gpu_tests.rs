@@ -124,8 +124,8 @@ fn dispatch_and_slope_are_both_reported() {
     assert!((graph.ns - 20.5 * US).abs() < 50.0 && graph.ci95_ns.unwrap().contains(20.5 * US), "{graph:?}");
     let overhead = graph.overhead.unwrap();
     assert!((overhead.ns - 8_000.0).abs() < 300.0 && overhead.ci95_ns.unwrap().contains(8_000.0), "{overhead:?}");
-    // 100 µs of the smallest batch.
-    assert_eq!(overhead.n0, 5);
+    // 100 µs of the smallest batch, at a median of 20 µs or a little less.
+    assert!((5..=6).contains(&overhead.n0), "{overhead:?}");
     assert!((ladder.readings[2].ns - 26.0 * US).abs() < 200.0);
     assert_eq!(codes(&m), [""; 0]);
 }

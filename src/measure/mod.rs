@@ -17,9 +17,9 @@ mod sources;
 mod warning;
 
 #[cfg(test)]
-pub(crate) mod scripted;
-#[cfg(test)]
 mod gpu_tests;
+#[cfg(test)]
+pub(crate) mod scripted;
 #[cfg(test)]
 mod tests;
 

@@ -289,11 +289,9 @@ impl<'a> Session<'a> {
     /// Holds the time of the samples against other sources, where the device has them.
     fn compare_sources(&mut self, measurement: &mut Measurement) -> Result<(), MeasureError> {
         let share_ns = self.protocol.budget_ns / SOURCES_SHARE;
-        let others = sources::others(self.launcher, self.protocol.cache, measurement.median_ns, share_ns)
-            .map_err(|source| MeasureError::Launch {
-                launch: self.launches + 1,
-                source,
-                partial: Some(Box::new(measurement.clone())),
+        let others =
+            sources::others(self.launcher, self.protocol.cache, measurement.median_ns, share_ns).map_err(|source| {
+                MeasureError::Launch { launch: self.launches + 1, source, partial: Some(Box::new(measurement.clone())) }
             })?;
         measurement.batched = others.launches;
         measurement.elapsed_ns = self.tick();

@@ -36,7 +36,12 @@ pub(super) fn codes(measurement: &Measurement) -> Vec<&'static str> {
 }
 
 /// What must hold of every measurement, whatever was scripted.
-pub(super) fn check(measurement: &Measurement, launcher: &ScriptedLauncher, protocol: &Protocol, failed_launches: usize) {
+pub(super) fn check(
+    measurement: &Measurement,
+    launcher: &ScriptedLauncher,
+    protocol: &Protocol,
+    failed_launches: usize,
+) {
     let m = measurement;
     assert!(!m.samples_ns.is_empty() && m.samples_ns.len() <= protocol.max_samples);
     assert!(m.samples_ns.iter().all(|ns| ns.is_finite() && *ns > 0.0));
@@ -48,7 +53,8 @@ pub(super) fn check(measurement: &Measurement, launcher: &ScriptedLauncher, prot
     }
     assert_eq!(m.ci95_ns.is_none(), codes(m).contains(&"interval_unknown"));
     assert!(m.autocorrelation.abs() <= 1.0);
-    let launches = m.warmup.launches + m.samples_ns.len() + m.refused.total() + m.unrecorded + m.batched + failed_launches;
+    let launches =
+        m.warmup.launches + m.samples_ns.len() + m.refused.total() + m.unrecorded + m.batched + failed_launches;
     assert_eq!(launches, launcher.log.len(), "launches must add up");
 }
 

@@ -127,8 +127,10 @@ pub fn foot(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
         // What the ± column already shows need not be said again.
         let shown = ["interval_unknown", "precision_not_reached"];
         let warnings = case.timing.iter().flat_map(|timing| &timing.warnings);
-        let told: Vec<&str> =
-            warnings.filter(|warning| !shown.contains(&warning.code.as_ref())).map(|warning| warning.message.as_str()).collect();
+        let told: Vec<&str> = warnings
+            .filter(|warning| !shown.contains(&warning.code.as_ref()))
+            .map(|warning| warning.message.as_str())
+            .collect();
         if !told.is_empty() {
             writeln!(out, "warning: {} {}: {}", case.family, brief::shape(&case.shape), told.join("; "))?;
         }

@@ -154,7 +154,10 @@ fn say(out: &mut dyn Write, message: &ToParent) -> Outcome<()> {
 
 fn opened(open: &Open) -> Outcome<Box<dyn Device>> {
     if open.version != VERSION {
-        return Err(usage(format!("the parent speaks version {} of the messages, this program {VERSION}", open.version)));
+        return Err(usage(format!(
+            "the parent speaks version {} of the messages, this program {VERSION}",
+            open.version
+        )));
     }
     let options = GpuOptions { sample: open.emu_sample, flush_icache: open.flush_icache };
     open_device(&spec(open)?, open.fp8, open.kernels.as_deref(), open.candidate.as_deref(), options)

@@ -39,7 +39,7 @@ const MOST_REFERENCE_FLOPS: f64 = 1e11;
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            open: Duration::from_secs(60),
+            open: Duration::from_secs(120),
             peaks: Duration::from_secs(180),
             stage: Duration::from_secs(30),
             interrupt: Duration::from_secs(3),
@@ -77,7 +77,9 @@ impl Limits {
         let seconds = match (stage, kind) {
             // The rotation sets are at most four fifths of memory, copied from the first one.
             (Stage::Prepare, _) => 60.0 + moved,
-            (Stage::Verify | Stage::VerifyAgain, Kind::Emu) => 300.0 + moved + flops.min(MOST_EMULATED_FLOPS) / rates.flops,
+            (Stage::Verify | Stage::VerifyAgain, Kind::Emu) => {
+                300.0 + moved + flops.min(MOST_EMULATED_FLOPS) / rates.flops
+            }
             (Stage::Verify | Stage::VerifyAgain, Kind::Host) => 60.0 + moved + computed,
             (Stage::Verify | Stage::VerifyAgain, Kind::Hip) => 60.0 + moved + flops.min(MOST_REFERENCE_FLOPS) / rates.flops,
             // A notice comes before each pass.

@@ -137,9 +137,8 @@ impl Pool<'_> {
         let slot = &mut self.slots[index];
         slot.generation += 1;
         slot.process = None;
-        let process = Process::start(&self.program, index, slot.generation, &self.post).map_err(|cause| {
-            WorkerError::Start { program: self.program.path.display().to_string(), cause }
-        })?;
+        let process = Process::start(&self.program, index, slot.generation, &self.post)
+            .map_err(|cause| WorkerError::Start { program: self.program.path.display().to_string(), cause })?;
         process.send(ToChild::Open(slot.open.clone()));
         slot.process = Some(process);
         slot.state = State::Opening { until: Instant::now().checked_add(self.limits.of_open()) };

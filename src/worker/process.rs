@@ -107,7 +107,12 @@ impl Process {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub(super) fn start(program: &Program, slot: usize, generation: u64, events: &SyncSender<Event>) -> io::Result<Self> {
+    pub(super) fn start(
+        program: &Program,
+        slot: usize,
+        generation: u64,
+        events: &SyncSender<Event>,
+    ) -> io::Result<Self> {
         let mut child = Command::new(&program.path)
             .args(&program.arguments)
             .stdin(Stdio::piped())

@@ -242,7 +242,8 @@ impl<'a> Supervisor<'a> {
                 }
             }
             (_, _) => {
-                let how = format!("it sent a message out of turn; it was killed ({})", self.pool.end(index, Duration::ZERO));
+                let how =
+                    format!("it sent a message out of turn; it was killed ({})", self.pool.end(index, Duration::ZERO));
                 self.died(index, &how, queue, watcher)
             }
         }
@@ -266,7 +267,10 @@ impl<'a> Supervisor<'a> {
             }
             State::Opening { .. } => {
                 self.pool.slots[index].failed_opens += 1;
-                watcher.line(&format!("device {}: its process ended while it was opened: {how}", self.pool.slots[index].open.device));
+                watcher.line(&format!(
+                    "device {}: its process ended while it was opened: {how}",
+                    self.pool.slots[index].open.device
+                ));
             }
             State::Idle | State::Lost => {
                 watcher.line(&format!("device {}: its process ended: {how}", self.pool.slots[index].open.device));
@@ -280,7 +284,8 @@ impl<'a> Supervisor<'a> {
     fn again(&mut self, index: usize, watcher: &mut dyn Watcher) {
         let device = self.pool.slots[index].open.device.clone();
         if self.pool.slots[index].failed_opens >= MOST_FAILED_OPENS {
-            watcher.line(&format!("device {device}: given up, it could not be opened {MOST_FAILED_OPENS} times in a row"));
+            watcher
+                .line(&format!("device {device}: given up, it could not be opened {MOST_FAILED_OPENS} times in a row"));
             self.pool.slots[index].state = State::Lost;
         } else if let Err(error) = self.pool.start(index) {
             watcher.line(&format!("device {device}: {error}"));
@@ -298,8 +303,7 @@ impl<'a> Supervisor<'a> {
         watcher: &mut dyn Watcher,
     ) -> Result<(), Failure> {
         let case = CaseResult::new(busy.task.planned);
-        let mut result =
-            if status == Status::Skipped { case.unfinished(reason) } else { case.ended(status, reason) };
+        let mut result = if status == Status::Skipped { case.unfinished(reason) } else { case.ended(status, reason) };
         result.build.clone_from(&busy.build);
         if let Some(build) = busy.build.as_ref().filter(|_| status != Status::Skipped) {
             let sentence = queue.strike(build, &busy.task.planned.id);
