@@ -1,7 +1,7 @@
 //! The emulated SDK as a tool sees it. A process has one SDK, so each scenario runs in a child process: this same test binary, which
 //! then runs only [`child`].
 
-#![allow(unsafe_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::macro_metavars_in_unsafe)]
 
 mod scenarios;
 mod support;
