@@ -147,6 +147,10 @@ fn stored_runs_are_compared_listed_exported_and_pruned() {
     let table = stdout(kbench(&bench, &["compare", "main", "slow", "--gate", "time:+3%"]).code(1));
     assert!(table.contains("SLOWER"), "{table}");
     kbench(&bench, &["compare", "main", "same.json"]).code(0);
+    // A folder of the same name (of build output, say) does not hide the run.
+    std::fs::create_dir(bench.dir.path().join("main")).unwrap();
+    kbench(&bench, &["compare", "main", "same.json"]).code(0);
+    kbench(&bench, &["compare", "./main", "same.json"]).code(2);
 
     let list = stdout(kbench(&bench, &["show"]).code(0));
     assert_eq!(list.lines().count(), 4, "{list}");
