@@ -48,6 +48,17 @@ fn kbench(bench: &Bench, args: &[&str]) -> Assert {
     command.env("XDG_DATA_HOME", bench.dir.path().join("data")).args(args).assert()
 }
 
+/// Reads a comparison and asserts that it follows docs/compare.schema.json.
+fn comparison(text: &str) -> Value {
+    let schema: Value = serde_json::from_str(include_str!("../docs/compare.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let document: Value = serde_json::from_str(text).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    document
+}
+
 fn stdout(assert: Assert) -> String {
     String::from_utf8(assert.get_output().stdout.clone()).unwrap()
 }
@@ -98,7 +109,7 @@ fn every_format_holds_the_same() {
     let args: Vec<&str> = ["compare", "base.json", "slow.json"].into_iter().chain(all).collect();
     let table = stdout(kbench(&bench, &args).code(1));
     assert!(table.contains("SLOWER") && table.contains("gate: FAILED"), "{table}");
-    let document: Value = serde_json::from_str(&bench.read("g.json")).unwrap();
+    let document = comparison(&bench.read("g.json"));
     assert_eq!(document["schema"], "kbench.compare/1");
     let slower = document["cases"].as_array().unwrap().iter().find(|case| case["verdict"] == "SLOWER").unwrap();
     assert_eq!(slower["id"], "gemm:bf16:m=1");
@@ -136,6 +147,10 @@ fn stored_runs_are_compared_listed_exported_and_pruned() {
     let table = stdout(kbench(&bench, &["compare", "main", "slow", "--gate", "time:+3%"]).code(1));
     assert!(table.contains("SLOWER"), "{table}");
     kbench(&bench, &["compare", "main", "same.json"]).code(0);
+    // A folder of the same name (of build output, say) does not hide the run.
+    std::fs::create_dir(bench.dir.path().join("main")).unwrap();
+    kbench(&bench, &["compare", "main", "same.json"]).code(0);
+    kbench(&bench, &["compare", "./main", "same.json"]).code(2);
 
     let list = stdout(kbench(&bench, &["show"]).code(0));
     assert_eq!(list.lines().count(), 4, "{list}");
@@ -193,7 +208,7 @@ fn rocprofv3_statistics_are_compared_kernel_by_kernel() {
     bench.file("before_kernel_stats.csv", &stats(9000));
     bench.file("after_kernel_stats.csv", &stats(6000));
     let args = ["compare", "before_kernel_stats.csv", "after_kernel_stats.csv", "--format", "json"];
-    let found: Value = serde_json::from_str(&stdout(kbench(&bench, &args).code(0))).unwrap();
+    let found = comparison(&stdout(kbench(&bench, &args).code(0)));
     assert_eq!(found["method"], "profiles");
     let first = &found["cases"][0];
     assert_eq!((&first["kernel"], &first["verdict"]), (&json!("gemm_a"), &json!("FASTER")));
@@ -202,7 +217,7 @@ fn rocprofv3_statistics_are_compared_kernel_by_kernel() {
     // Twice the steps: half of the time each.
     let steps = ["--base-steps", "10", "--candidate-steps", "20", "--gate", "time:+1%"];
     let all: Vec<&str> = args.into_iter().chain(steps).collect();
-    let found: Value = serde_json::from_str(&stdout(kbench(&bench, &all).code(0))).unwrap();
+    let found = comparison(&stdout(kbench(&bench, &all).code(0)));
     assert!((found["cases"][0]["ratio"]["ratio"].as_f64().unwrap() - 1.0 / 3.0).abs() < 1e-9);
     // A profile and a run are two kinds.
     bench.file("run.json", &document([1.0, 1.0], ["ok", "ok"]).to_string());
@@ -289,7 +304,7 @@ fn planted_changes_are_found_on_the_emulated_device() {
         let text = stdout(kbench(&bench, &["compare", "base.json", candidate, "--format", "json"]).code(0));
         let again = stdout(kbench(&bench, &["compare", "base.json", candidate, "--format", "json"]).code(0));
         assert_eq!(text, again);
-        let document: Value = serde_json::from_str(&text).unwrap();
+        let document = comparison(&text);
         let case = document["cases"][0].clone();
         println!("{candidate}: {} {}", case["verdict"], case["why"]);
         case

@@ -15,6 +15,7 @@ use kbench_profile::ReadOptions;
 use kbench_stats::{BetweenRuns, Probability, Rule};
 use kbench_store::{HistoryFilter, Selector, Store};
 use serde::Deserialize;
+use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read as _, Write};
 use std::path::Path;
@@ -68,23 +69,31 @@ enum Side {
     Profile(Profile),
 }
 
+/// A file, or a stored run. A folder beside which a stored run has the same plain name is taken as the run: build folders are
+/// often named as the runs of their kernels. `./name` is the folder.
 fn read(given: &str, args: &CompareArgs) -> Result<Side, Failure> {
     let path = Path::new(given);
-    if path.exists() {
-        if path.is_file() && is_run(path).with_context(|| given.to_owned()).or_usage()? {
-            let document = kept::read_document(path)?;
-            let run = Run::of(document).with_context(|| given.to_owned()).or_usage()?;
-            return Ok(Side::Run { label: given.to_owned(), run: Box::new(run), is_stored: false });
-        }
+    if path.is_file() && is_run(path).with_context(|| given.to_owned()).or_usage()? {
+        let document = kept::read_document(path)?;
+        let run = Run::of(document).with_context(|| given.to_owned()).or_usage()?;
+        return Ok(Side::Run { label: given.to_owned(), run: Box::new(run), is_stored: false });
+    }
+    let is_shadowed = path.is_dir() && !given.contains('/') && stored(given, args).is_ok();
+    if path.exists() && !is_shadowed {
         let inventory = kbench_profile::read(&[path], &ReadOptions::from(&args.read)).or_usage()?;
         return Ok(Side::Profile(Profile { label: given.to_owned(), inventory, steps: None }));
     }
+    let document = stored(given, args)?;
+    let run = Run::of(document).with_context(|| format!("stored run {given}")).or_usage()?;
+    Ok(Side::Run { label: given.to_owned(), run: Box::new(run), is_stored: true })
+}
+
+/// The document of a stored run.
+fn stored(given: &str, args: &CompareArgs) -> Result<Value, Failure> {
     let missing = || format!("`{given}` is no file, and no stored run either");
     let selector: Selector = given.parse().with_context(missing).or_usage()?;
     let store = Store::open_existing(&kept::path(&args.store)?).with_context(missing).or_usage()?;
-    let document = store.export(&selector).with_context(missing).or_usage()?;
-    let run = Run::of(document).with_context(|| format!("stored run {selector}")).or_usage()?;
-    Ok(Side::Run { label: given.to_owned(), run: Box::new(run), is_stored: true })
+    store.export(&selector).with_context(missing).or_usage()
 }
 
 /// Whether a file is a run's document. Traces are JSON too and may be large: the head tells them apart.
