@@ -119,7 +119,7 @@ fn runtime(system: &System, hip: &Hip, found: &mut Vec<Finding>) {
     };
     if let Some(error) = &answer.error {
         let advice = match &answer.library {
-            None => "Install ROCm's HIP runtime (Debian: libamdhip64-5), or set KBENCH_HIP_LIB to its libamdhip64.",
+            None => "In Debian it is the package libamdhip64-5.",
             Some(_) if answer.no_device => "HIP works and sees no GPU; the lines on /dev/kfd say why.",
             Some(_) => "",
         };

@@ -102,7 +102,7 @@ fn libraries(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     }
     for library in &report.system.installed {
         for path in &library.paths {
-            line(out, "file", &path.display().to_string())?;
+            line(out, "installed", &path.display().to_string())?;
         }
     }
     match &report.compiler {

@@ -47,7 +47,9 @@ impl Api {
             Err(sys::MissingSymbol { .. }) => None,
         };
         let name = text(self.functions.hipGetErrorName(&self.library)).unwrap_or_else(|| "hipError".into());
-        let text = text(self.functions.hipGetErrorString(&self.library)).unwrap_or_default();
+        // HIP 5 gives the name as the text as well.
+        let text =
+            text(self.functions.hipGetErrorString(&self.library)).filter(|text| *text != name).unwrap_or_default();
         HipError::Call { function, code, name, text, context: Box::default() }
     }
 
