@@ -177,7 +177,15 @@ fn settings(left: Duration) -> Settings {
 }
 
 fn run_with(script: Script, left: Duration, stop: &AtomicBool) -> CaseResult {
-    run_case(&mut device(script), &planned(), &peaks(), &settings(left), &mut Counting::Off, &mut Recorder::default(), stop)
+    run_case(
+        &mut device(script),
+        &planned(),
+        &peaks(),
+        &settings(left),
+        &mut Counting::Off,
+        &mut Recorder::default(),
+        stop,
+    )
 }
 
 /// Keeps what it is told.
@@ -206,7 +214,15 @@ fn every_stage_is_told_in_order() {
     let mut recorder = Recorder::default();
     let settings = settings(Duration::from_secs(1));
     let stop = AtomicBool::new(false);
-    let result = run_case(&mut device(Script::default()), &planned(), &peaks(), &settings, &mut Counting::Off, &mut recorder, &stop);
+    let result = run_case(
+        &mut device(Script::default()),
+        &planned(),
+        &peaks(),
+        &settings,
+        &mut Counting::Off,
+        &mut recorder,
+        &stop,
+    );
     assert_eq!(result.status, Status::Ok, "{}", reason(&result));
     assert_eq!(
         recorder.stages,
@@ -225,7 +241,8 @@ fn a_build_that_is_not_admitted_is_not_launched() {
     let script = Script { fails_at: Some(1), verifies: vec![false], ..Script::default() };
     let settings = settings(Duration::from_secs(1));
     let stop = AtomicBool::new(false);
-    let result = run_case(&mut device(script), &planned(), &peaks(), &settings, &mut Counting::Off, &mut recorder, &stop);
+    let result =
+        run_case(&mut device(script), &planned(), &peaks(), &settings, &mut Counting::Off, &mut recorder, &stop);
     assert_eq!((result.status, reason(&result)), (Status::Skipped, "its build is quarantined"));
     assert_eq!(recorder.stages, ["it was prepared"]);
 }

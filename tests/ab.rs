@@ -129,7 +129,17 @@ fn on_the_host_a_large_slow_down_is_found() {
     let bench = Bench::new();
     bench.file("shapes.csv", "family,dtype,shape,calls\ngemm,bf16,m=32 n=128 k=256,48\n");
     let mut command = bench.kbench();
-    command.args(["ab", "--base", "reference", "--cand", "reference+40%", "--shapes", "shapes.csv", "--device", "host"]);
+    command.args([
+        "ab",
+        "--base",
+        "reference",
+        "--cand",
+        "reference+40%",
+        "--shapes",
+        "shapes.csv",
+        "--device",
+        "host",
+    ]);
     command.args(["--time-budget", "10s", "--min-effect", "5%", "--gate", "time:+5%", "--format", "json"]);
     let output = command.output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();

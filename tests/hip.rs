@@ -50,7 +50,10 @@ fn built(name: &str) -> Option<PathBuf> {
     let here = std::env::current_exe().unwrap();
     let found = here.ancestors().skip(1).take(3).map(|folder| folder.join(name)).find(|path| path.exists());
     if found.is_none() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{name} is needed in CI: cargo build --workspace makes it");
+        assert!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "{name} is needed in CI: cargo build --workspace makes it"
+        );
         eprintln!("skipped: {name} is not built (cargo build --workspace)");
     }
     found
@@ -62,7 +65,8 @@ fn without_a_gpu_hip_ends_with_one_paragraph() {
     bench.file("shapes.csv", SHAPES);
     let mut command = bench.kbench();
     command.args(["--shapes", "shapes.csv", "--device", "hip"]).env_remove("KBENCH_HIP_LIB");
-    let said = predicate::str::contains("no GPU can be driven through HIP").and(predicate::str::contains("kbench doctor"));
+    let said =
+        predicate::str::contains("no GPU can be driven through HIP").and(predicate::str::contains("kbench doctor"));
     command.assert().code(5).stderr(said.and(predicate::function(|text: &str| text.trim().lines().count() == 1)));
 }
 
@@ -127,7 +131,11 @@ fn a_failed_launch_and_a_refused_allocation_cost_their_case() {
     assert_others_are_fine(&failed, "rmsnorm");
     let (refused, code) = run(&bench, "emu", &[("ROCM_EMU_FAULT", "oom@1")], &[]);
     assert_eq!((code, case(&refused, "rmsnorm").status), (0, Status::Skipped));
-    assert!(reason(case(&refused, "rmsnorm")).contains("refused an allocation"), "{}", reason(case(&refused, "rmsnorm")));
+    assert!(
+        reason(case(&refused, "rmsnorm")).contains("refused an allocation"),
+        "{}",
+        reason(case(&refused, "rmsnorm"))
+    );
     assert_others_are_fine(&refused, "rmsnorm");
 }
 

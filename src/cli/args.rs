@@ -2,8 +2,8 @@
 
 use super::ab::{AbArgs, SelfcheckArgs};
 use super::compare::CompareArgs;
-use super::doctor::{DevicesArgs, DoctorArgs};
 use super::counters::CountersArgs;
+use super::doctor::{DevicesArgs, DoctorArgs};
 use super::emu::EmuArgs;
 use super::kernels::{BuildArgs, KernelsArgs};
 use super::store::{ExportArgs, HistoryArgs, ImportArgs, PruneArgs, ShowArgs, StoreFile};
@@ -60,7 +60,7 @@ fn version() -> &'static str {
 pub enum Command {
     /// Replay an inventory or profile (the default command)
     #[command(after_help = EXAMPLES)]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Read a profile and print or write its inventory
     #[command(after_help = "\
 Examples:

@@ -3,22 +3,23 @@
 mod ab;
 mod args;
 mod compare;
-mod doctor;
 mod counters;
+mod doctor;
 mod emu;
 
 mod kernels;
 mod store;
 
+pub use ab::{AbArgs, PairArgs, SelfcheckArgs};
 pub use args::{
     Cli, Command, CompletionsArgs, InspectArgs, InspectFormat, InventoryArgs, PeaksArgs, ReadArgs, RunArgs,
 };
-pub use ab::{AbArgs, PairArgs, SelfcheckArgs};
 pub use compare::{CompareArgs, CompareFormat, CorrectionChoice, JudgeArgs};
-pub use doctor::{DevicesArgs, DoctorArgs, DoctorFormat};
 pub use counters::{
-    CountersArgs, CountersCommand, CountersFormat, CountersImportArgs, CountersListArgs, CountersPlanArgs, CountersRunArgs,
+    CountersArgs, CountersCommand, CountersFormat, CountersImportArgs, CountersListArgs, CountersPlanArgs,
+    CountersRunArgs,
 };
+pub use doctor::{DevicesArgs, DoctorArgs, DoctorFormat};
 pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
 pub use store::{ExportArgs, HistoryArgs, HistoryFormat, ImportArgs, PruneArgs, ShowArgs, ShowFormat, StoreFile};

@@ -55,7 +55,8 @@ pub fn run(args: &AbArgs) -> Outcome {
 
 /// A wrong side goes before everything; a failed one before what the comparison says of the others.
 fn exit(comparison: &Comparison, pairs: &[Pair], strict: bool) -> Exit {
-    let statuses = || pairs.iter().flat_map(|pair| [Some(pair.base.status), pair.pair.as_ref().map(|pair| pair.candidate.status)]);
+    let statuses =
+        || pairs.iter().flat_map(|pair| [Some(pair.base.status), pair.pair.as_ref().map(|pair| pair.candidate.status)]);
     let any = |wanted: &[Status]| statuses().flatten().any(|status| wanted.contains(&status));
     match exit_of(comparison, strict) {
         _ if any(&[Status::Wrong]) => Exit::Wrong,
@@ -65,12 +66,7 @@ fn exit(comparison: &Comparison, pairs: &[Pair], strict: bool) -> Exit {
 }
 
 /// Emulated pairs: two runs with nothing uncertain.
-fn exact(
-    args: &AbArgs,
-    info: &DeviceInfo,
-    pairs: &[Pair],
-    wanted: &BTreeSet<String>,
-) -> Result<Comparison, Failure> {
+fn exact(args: &AbArgs, info: &DeviceInfo, pairs: &[Pair], wanted: &BTreeSet<String>) -> Result<Comparison, Failure> {
     let run = |cases: Vec<&crate::report::CaseResult>| -> Result<Run, Failure> {
         let document = json!({ "schema": crate::report::document::SCHEMA, "device": info, "cases": cases });
         Run::of(document).or_device()

@@ -5,8 +5,8 @@ mod sinks;
 
 use super::{note, worker_failure};
 use crate::cli::RunArgs;
-use crate::counters::Request;
 use crate::command::inventory;
+use crate::counters::Request;
 use crate::device::Peaks;
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
 use crate::journal::{Journal, Saved};

@@ -41,7 +41,9 @@ impl Counting {
         if let Counting::Ready(profiler) = self {
             let attached = match device.pci() {
                 Some(pci) => profiler.attach(&pci, &device.info().arch).map_err(|error| error.to_string()),
-                None => Err("the device does not tell its PCI address, by which rocprofiler-sdk would know it".to_owned()),
+                None => {
+                    Err("the device does not tell its PCI address, by which rocprofiler-sdk would know it".to_owned())
+                }
             };
             if let Err(reason) = attached {
                 *self = Counting::Failed(reason);
@@ -85,10 +87,6 @@ fn sdk_of(spec: &DeviceSpec) -> Result<Sdk, ProfilerError> {
         DeviceSpec::Auto => std::env::var_os(HIP_VARIABLE).is_none() && !Path::new(KFD).exists(),
         _ => false,
     };
-    let sdk = if emulated {
-        emulated_sdk()
-    } else {
-        Sdk::open()
-    };
+    let sdk = if emulated { emulated_sdk() } else { Sdk::open() };
     Ok(sdk?)
 }

@@ -255,11 +255,7 @@ impl Profiler {
     }
 
     /// Replays the case for each pass; gives the counted launches with their place in the sequence.
-    fn launch_passes(
-        &self,
-        attached: &Attached,
-        prepared: &mut dyn Prepared,
-    ) -> Result<Vec<Launched>, ProfilerError> {
+    fn launch_passes(&self, attached: &Attached, prepared: &mut dyn Prepared) -> Result<Vec<Launched>, ProfilerError> {
         let mut launched = Vec::new();
         for (pass, config) in attached.configs.iter().enumerate() {
             for _ in 0..self.request.repeats.max(1) {

@@ -8,8 +8,8 @@ pub use launches::{BoundDoc, CounterDoc, CountingDoc, LaunchDoc, SampledDoc};
 pub use read::{DocumentError, Schema};
 pub use timing::{Achieved, ClockDoc, SourceDoc, TimingDoc, WarmupDoc, WarningDoc};
 
-use crate::device::gpu::Emulated;
 use crate::counters::CaseCounters;
+use crate::device::gpu::Emulated;
 use crate::device::{Build, DeviceInfo, Floor};
 use crate::measure::{Cache, Measurement};
 use crate::plan::Planned;

@@ -154,12 +154,7 @@ pub fn run_pair(
 }
 
 /// Checks the outputs of both; false when one is not right, which its result then says.
-fn verify(
-    results: &mut [&mut CaseResult; 2],
-    pair: &mut [Box<dyn Prepared + '_>; 2],
-    seed: u64,
-    when: &str,
-) -> bool {
+fn verify(results: &mut [&mut CaseResult; 2], pair: &mut [Box<dyn Prepared + '_>; 2], seed: u64, when: &str) -> bool {
     let mut right = true;
     for (result, prepared) in results.iter_mut().zip(pair) {
         match prepared.verify(seed) {
@@ -207,7 +202,8 @@ fn timed(
             return None;
         }
         (Means::Timed(base), Means::Timed(candidate)) => {
-            let (mut base, mut candidate) = (Interruptible { inner: base, stop }, Interruptible { inner: candidate, stop });
+            let (mut base, mut candidate) =
+                (Interruptible { inner: base, stop }, Interruptible { inner: candidate, stop });
             measure_pair(&mut base, &mut candidate, protocol, &mut |progress| {
                 watch.notice(Notice::Measure(progress));
             })

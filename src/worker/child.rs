@@ -179,9 +179,7 @@ fn run(
     let planned = job.planned();
     let (case, pair) = match &job.settings.pair {
         Some(rule) => runner::run_pair(device, &planned, &job.peaks, &job.settings, rule, &mut teller, stop),
-        None => {
-            (runner::run_case(device, &planned, &job.peaks, &job.settings, counting, &mut teller, stop), None)
-        }
+        None => (runner::run_case(device, &planned, &job.peaks, &job.settings, counting, &mut teller, stop), None),
     };
     let Teller { avoided, failed, .. } = teller;
     if let Some(failure) = failed {

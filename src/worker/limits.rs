@@ -81,7 +81,9 @@ impl Limits {
                 300.0 + moved + flops.min(MOST_EMULATED_FLOPS) / rates.flops
             }
             (Stage::Verify | Stage::VerifyAgain, Kind::Host) => 60.0 + moved + computed,
-            (Stage::Verify | Stage::VerifyAgain, Kind::Hip) => 60.0 + moved + flops.min(MOST_REFERENCE_FLOPS) / rates.flops,
+            (Stage::Verify | Stage::VerifyAgain, Kind::Hip) => {
+                60.0 + moved + flops.min(MOST_REFERENCE_FLOPS) / rates.flops
+            }
             // A notice comes before each pass.
             (Stage::Count, Kind::Emu) => 600.0 + 3.0 * (moved + flops.min(MOST_EMULATED_FLOPS) / rates.flops),
             (Stage::Count, _) => 60.0 + moved + 10.0 * launch,

@@ -98,7 +98,8 @@ impl<'a> Supervisor<'a> {
             }
             if self.pool.slots.iter().all(|slot| matches!(slot.state, State::Lost)) {
                 for task in queue.drain() {
-                    let reason = "the device could not be opened again after an earlier case; nothing more can run on it";
+                    let reason =
+                        "the device could not be opened again after an earlier case; nothing more can run on it";
                     watcher.done(&task, CaseResult::new(task.planned).unfinished(reason), None)?;
                 }
                 return Ok(());

@@ -63,7 +63,7 @@ fn run(policy: Policy, size: &str, pause: Duration) -> Outcome {
             seen[producer] += 1;
         }
         batches += 1;
-        if batches % 16 == 0 {
+        if batches.is_multiple_of(16) {
             thread::sleep(pause);
         }
     }

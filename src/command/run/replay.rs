@@ -10,8 +10,8 @@ use crate::report::{CaseResult, units};
 use crate::runner::{PairResult, Settings};
 use crate::worker::message::Notice;
 use crate::worker::{Task, Watcher};
-use kbench_counters::rocprofv3::{Kernel, Run};
 use indicatif::{ProgressBar, ProgressStyle};
+use kbench_counters::rocprofv3::{Kernel, Run};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
@@ -57,7 +57,18 @@ impl<'r, 'a> Replay<'r, 'a> {
             }
         }
         let deadline = Instant::now() + args.time_budget;
-        Self { args, sinks, tasks, ids, journal, bar: progress_bar(tasks.len() as u64), deadline, results, shown: 0, records: None }
+        Self {
+            args,
+            sinks,
+            tasks,
+            ids,
+            journal,
+            bar: progress_bar(tasks.len() as u64),
+            deadline,
+            results,
+            shown: 0,
+            records: None,
+        }
     }
 
     /// The tasks that have no result yet.
@@ -118,12 +129,7 @@ impl Watcher for Replay<'_, '_> {
         self.bar.suspend(|| super::super::note(line));
     }
 
-    fn done(
-        &mut self,
-        task: &Task<'_>,
-        mut result: CaseResult,
-        _pair: Option<PairResult>,
-    ) -> Result<(), Failure> {
+    fn done(&mut self, task: &Task<'_>, mut result: CaseResult, _pair: Option<PairResult>) -> Result<(), Failure> {
         if let Some(id) = self.ids.get(task.index) {
             result.id.clone_from(id);
         }

@@ -116,7 +116,10 @@ impl CaseMemory {
     }
 
     fn slot(&self, name: &str) -> Result<&Slot, DeviceError> {
-        self.tensors.get(name).or_else(|| self.buffers.get(name)).ok_or_else(|| DeviceError::Failed(format!("the case has no buffer `{name}`")))
+        self.tensors
+            .get(name)
+            .or_else(|| self.buffers.get(name))
+            .ok_or_else(|| DeviceError::Failed(format!("the case has no buffer `{name}`")))
     }
 
     fn write(&self, name: &str, set: usize, bytes: &[u8]) -> Result<(), DeviceError> {

@@ -110,7 +110,18 @@ impl Gpu {
         let scripted = emulator.is_some() && std::env::var_os(CLOCK_VARIABLE).is_some();
         let builds = Builds::new(library, &arch, cus);
         let candidate = None;
-        Ok(Self { device, info, builds, candidate, model, emulator, options, scripted, others: Vec::new(), facts: Vec::new() })
+        Ok(Self {
+            device,
+            info,
+            builds,
+            candidate,
+            model,
+            emulator,
+            options,
+            scripted,
+            others: Vec::new(),
+            facts: Vec::new(),
+        })
     }
 
     /// Whether launches are timed: on a real GPU, and on an emulated one whose clock is scripted.

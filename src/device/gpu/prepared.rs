@@ -159,7 +159,7 @@ fn allocate(
 impl Prepared for GpuPrepared<'_> {
     fn build(&self) -> Build {
         Build {
-            origin: self.chosen.origin.into(),
+            origin: self.chosen.origin,
             file: format!("{} ({})", self.chosen.file, self.chosen.plan.build),
             arch: self.arch.clone(),
             sha256: Some(self.chosen.sha256.clone()),

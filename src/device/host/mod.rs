@@ -119,17 +119,25 @@ impl Host {
         slow: f64,
     ) -> Result<prepared::HostPrepared<'a>, DeviceError> {
         let llc = self.info.llc_bytes.unwrap_or(cpu::ASSUMED_LLC_BYTES);
-        prepared::HostPrepared::new(case, &self.info, cache, llc, self.available_bytes(), seed).map(|case| case.slowed(slow))
+        prepared::HostPrepared::new(case, &self.info, cache, llc, self.available_bytes(), seed)
+            .map(|case| case.slowed(slow))
     }
 }
 
 /// The share that a host build is slowed down by.
 fn slow_down(build: &str) -> Result<f64, String> {
-    let unknown = || format!("the host's builds are `reference` and, slowed down on purpose, such as `reference+3%`; not `{build}`");
+    let unknown = || {
+        format!("the host's builds are `reference` and, slowed down on purpose, such as `reference+3%`; not `{build}`")
+    };
     let rest = build.strip_prefix("reference").ok_or_else(unknown)?;
     if rest.is_empty() {
         return Ok(0.0);
     }
     let percent = rest.strip_prefix('+').and_then(|rest| rest.strip_suffix('%')).ok_or_else(unknown)?;
-    percent.parse().ok().filter(|percent| (0.0..=1000.0).contains(percent)).map(|percent: f64| percent / 100.0).ok_or_else(unknown)
+    percent
+        .parse()
+        .ok()
+        .filter(|percent| (0.0..=1000.0).contains(percent))
+        .map(|percent: f64| percent / 100.0)
+        .ok_or_else(unknown)
 }
