@@ -138,12 +138,14 @@ pub fn run_case(
         Means::Nothing => return result.ended(Status::Failed, "the device ran nothing"),
     };
     let mut launcher = Interruptible { inner, stop };
+    let from = Instant::now();
     let measured = match measure(&mut launcher, &protocol, &mut |progress| watch.notice(Notice::Measure(progress))) {
         Ok(measured) => measured,
         Err(error) => return not_measured(result, &error, stop),
     };
 
     stages.measure_ns = measured.elapsed_ns;
+    result.telemetry = prepared.telemetry(from, Instant::now());
 
     // Fresh data after timing: a build that only replays an old answer does not survive it.
     watch.notice(Notice::VerifyAgain);

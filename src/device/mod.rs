@@ -6,13 +6,16 @@ pub mod gpu;
 pub mod host;
 mod outputs;
 mod rotation;
+mod runtime_build;
 mod spec;
 
 pub use spec::{DEFAULT_MODEL, DeviceSpec};
 
 use crate::measure::{Cache, Launcher};
+pub use kbench_system::Summary as Telemetry;
 use kbench_workload::{Fp8Flavor, Verification, Work, Workload};
 use serde::{Deserialize, Serialize};
+use std::time::Instant;
 
 /// The kind of a device. Only on [`Kind::Hip`] and [`Kind::Host`] is time a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -258,6 +261,11 @@ pub trait Prepared {
     /// As [`Prepared::restore`].
     fn replay(&mut self) -> Result<Vec<Option<u64>>, DeviceError> {
         Err(DeviceError::NoBuild("launches of this device cannot be counted".to_owned()))
+    }
+
+    /// Clocks, power, temperatures and throttling between two moments, where the device's driver tells them.
+    fn telemetry(&self, _from: Instant, _to: Instant) -> Option<Telemetry> {
+        None
     }
 
     /// How the case says how good the build is, once it has been verified.

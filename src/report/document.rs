@@ -10,7 +10,7 @@ pub use timing::{Achieved, ClockDoc, SourceDoc, TimingDoc, WarmupDoc, WarningDoc
 
 use crate::counters::CaseCounters;
 use crate::device::gpu::Emulated;
-use crate::device::{Build, DeviceInfo, Floor};
+use crate::device::{Build, DeviceInfo, Floor, Telemetry};
 use crate::measure::{Cache, Measurement};
 use crate::plan::Planned;
 use kbench_counters::ring::Summary;
@@ -198,6 +198,9 @@ pub struct CaseResult {
     /// Measured times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingDoc>,
+    /// Clocks, power, temperatures and throttling while it was timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
     /// Rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved: Option<Achieved>,
@@ -364,6 +367,7 @@ impl CaseResult {
             floor_ns: None,
             peaks: None,
             timing: None,
+            telemetry: None,
             achieved: None,
             bound: None,
             counters: BTreeMap::new(),

@@ -20,9 +20,11 @@ use emulator::Emulator;
 use kbench_gfx_emu::model::Model;
 use kbench_hip::{HipError, Runtime, Version};
 use kbench_kernels::Library;
+use kbench_system::{Environment, Root, Sampler};
 use kbench_workload::{Fp8Flavor, Workload};
 use prepared::GpuPrepared;
 use probe::Probe;
+use std::time::Duration;
 pub use summary::Emulated;
 
 /// Work beyond which a sample of a launch's workgroups is emulated instead of all: about ten seconds on one core.
@@ -31,6 +33,10 @@ const SAMPLE_FLOPS: u128 = 6_000_000_000;
 const SAMPLE_BYTES: u128 = 2_000_000_000;
 /// Workgroups of such a sample.
 const SAMPLE: u64 = 64;
+/// Pause between two readings of clocks and power: firmware renews them every few milliseconds at most.
+const READ_EVERY: Duration = Duration::from_millis(50);
+/// Readings that are kept: half an hour.
+const READINGS: usize = 36_000;
 /// The variable that scripts an emulated device's clock (docs/emulated-hip.md).
 const CLOCK_VARIABLE: &str = "ROCM_EMU_CLOCK";
 
@@ -48,6 +54,8 @@ pub struct Gpu {
     device: kbench_hip::Device,
     info: DeviceInfo,
     builds: Builds,
+    /// Clocks, power and temperatures, read in the background.
+    sampler: Option<Sampler>,
     /// The builds of the other side of a comparison.
     candidate: Option<Builds>,
     model: Option<&'static Model>,
@@ -64,6 +72,13 @@ pub struct Gpu {
 /// A HIP error as a device's.
 fn hip_error(error: HipError) -> DeviceError {
     DeviceError::Failed(error.to_string())
+}
+
+/// Reads the card's clocks, power and temperatures from sysfs; `None` where the driver does not show them.
+fn sampler(device: &kbench_hip::Device) -> Option<Sampler> {
+    let pci = device.pci_bus_id().ok()?.parse().ok()?;
+    let telemetry = kbench_system::Telemetry::open(&Root::system(), pci).ok()?;
+    Sampler::start(telemetry, READ_EVERY, READINGS).ok()
 }
 
 impl Gpu {
@@ -99,9 +114,16 @@ impl Gpu {
         let arch = device.arch().map_err(hip_error)?;
         let cus = device.compute_units().map_err(hip_error)?.unwrap_or(0);
         let model = peaks::model_of(&name, &arch, cus, device.total_memory().map_err(hip_error)?);
+        // A stranger's emulator under the real library (AMD's rocjitsu is one): its times are no measurements either.
+        let preloaded = Environment::current().emulators().map(|found| found.entry.clone()).next();
+        let emulated = emulator.is_some() || preloaded.is_some();
+        let attached = Environment::current();
+        let attached = attached.profilers().map(|found| format!("{}={}", found.variable, found.entry));
+        let mut facts: Vec<(String, String)> = attached.map(|what| ("profiler_attached".to_owned(), what)).collect();
+        facts.extend(preloaded.map(|what| ("emulated_by".to_owned(), what)));
         let info = DeviceInfo {
-            kind: if emulator.is_some() { Kind::Emu } else { Kind::Hip },
-            name: if emulator.is_some() { format!("{name} (emulated)") } else { name },
+            kind: if emulated { Kind::Emu } else { Kind::Hip },
+            name: if emulated { format!("{name} (emulated)") } else { name },
             arch: arch.clone(),
             units: cus.into(),
             llc_bytes: model.map(Model::last_level_bytes),
@@ -109,24 +131,30 @@ impl Gpu {
         };
         let scripted = emulator.is_some() && std::env::var_os(CLOCK_VARIABLE).is_some();
         let builds = Builds::new(library, &arch, cus);
+        let builds = match device.arch_with_features() {
+            Ok(full) if emulator.is_none() => builds.or_compiled(full),
+            _ => builds,
+        };
+        let sampler = if emulator.is_none() { sampler(&device) } else { None };
         let candidate = None;
         Ok(Self {
             device,
             info,
             builds,
+            sampler,
             candidate,
             model,
             emulator,
             options,
             scripted,
             others: Vec::new(),
-            facts: Vec::new(),
+            facts,
         })
     }
 
     /// Whether launches are timed: on a real GPU, and on an emulated one whose clock is scripted.
     fn times(&self) -> bool {
-        self.emulator.is_none() || self.scripted
+        self.info.kind == Kind::Hip || self.scripted
     }
 
     /// Workgroups to emulate of the case's launches, when not all.

@@ -7,10 +7,11 @@ use super::sequence::{Sequence, object_info};
 use super::{Emulated, Gpu, hip_error};
 use crate::device::builds::Chosen;
 use crate::device::rotation::rotation;
-use crate::device::{Build, DeviceError, Means, Prepared, outputs};
+use crate::device::{Build, DeviceError, Means, Prepared, Telemetry, outputs};
 use crate::measure::{Batch, Cache, LaunchError, Launcher, TimeSource};
+use kbench_system::Sampler;
 use kbench_workload::{Role, TensorSet, Verification, Workload};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The last-level cache taken where a device's is not known: the largest there is (MI300X).
 const ASSUMED_LLC_BYTES: u64 = 256 << 20;
@@ -29,6 +30,7 @@ pub(super) struct GpuPrepared<'a> {
     cache: (Cache, Option<String>),
     emulator: Option<&'a Emulator>,
     timed: bool,
+    sampler: Option<&'a Sampler>,
     /// Workgroups to emulate of each launch that counts, when not all.
     sample: Option<u64>,
     /// The host's copy of a set, and the seed whose untouched data it holds.
@@ -72,6 +74,7 @@ impl<'a> GpuPrepared<'a> {
             sample: gpu.sample_of(case),
             emulator: gpu.emulator.as_ref(),
             timed,
+            sampler: gpu.sampler.as_ref(),
             chosen,
             memory,
             sequence,
@@ -129,7 +132,12 @@ impl<'a> GpuPrepared<'a> {
         let enqueued = self.sequence.enqueue(self.timer.stream(), set);
         enqueued.map_err(|error| DeviceError::Failed(self.with_fault(error.to_string())))?;
         self.wait()?;
-        let Some(emulator) = self.emulator else { return Ok(false) };
+        let Some(emulator) = self.emulator else {
+            if !self.timed {
+                self.emulated = Some(Emulated::untold());
+            }
+            return Ok(false);
+        };
         let reports = emulator.reports()?;
         let sampled = reports.iter().any(|report| report.sampled.is_some());
         emulator.sample(None)?;
@@ -194,6 +202,10 @@ impl Prepared for GpuPrepared<'_> {
         } else {
             outputs::compare_all(self.case, before, &after)
         })
+    }
+
+    fn telemetry(&self, from: Instant, to: Instant) -> Option<Telemetry> {
+        self.sampler.map(|sampler| sampler.summary(from, to))
     }
 
     fn restore(&mut self) -> Result<(), DeviceError> {

@@ -17,6 +17,13 @@ pub struct Emulated {
 }
 
 impl Emulated {
+    /// Of a runtime that is known to be emulated and tells nothing of what it executes.
+    pub(super) fn untold() -> Self {
+        let reason =
+            "the emulator under HIP does not tell what it executed: outputs are verified, and nothing else is known";
+        Self { no_bound: Some(reason.to_owned()), ..Self::default() }
+    }
+
     /// Of the launches of a case, in order.
     pub fn of(reports: Vec<LaunchReport>) -> Self {
         let mut all = Self::default();
