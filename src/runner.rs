@@ -122,17 +122,17 @@ pub fn run_case(
     };
     let inner = match prepared.means() {
         Means::Timed(_) if counting.is_all() => {
-            count(&mut result, counting, prepared.as_mut(), watch);
             result.stages = Some(stages);
             result.status = Status::Ok;
+            count(&mut result, counting, prepared.as_mut(), watch);
             return result;
         }
         Means::Timed(launcher) => launcher,
         Means::Emulated(emulated) => {
             result.set_emulated(emulated);
-            count(&mut result, counting, prepared.as_mut(), watch);
             result.stages = Some(stages);
             result.status = Status::Ok;
+            count(&mut result, counting, prepared.as_mut(), watch);
             return result;
         }
         Means::Nothing => return result.ended(Status::Failed, "the device ran nothing"),
@@ -164,8 +164,11 @@ pub fn run_case(
     if let (Some(note), Some(timing)) = (cache_note, &mut result.timing) {
         timing.warnings.push(WarningDoc { code: "measured_warm".into(), message: note });
     }
-    count(&mut result, counting, prepared.as_mut(), watch);
-    judge(result, &measured, floor.as_ref())
+    let mut result = judge(result, &measured, floor.as_ref());
+    if result.status == Status::Ok {
+        count(&mut result, counting, prepared.as_mut(), watch);
+    }
+    result
 }
 
 /// Counts the case's launches where that was asked for. Nothing that was measured is lost when it fails.
@@ -173,7 +176,8 @@ fn count(result: &mut CaseResult, counting: &mut Counting, prepared: &mut dyn Pr
     if matches!(counting, Counting::Off) {
         return;
     }
-    watch.notice(Notice::Count);
+    result.status = Status::Ok;
+    watch.notice(Notice::Count(Box::new(result.clone())));
     let known: BTreeMap<String, CounterKind> =
         result.counters.iter().map(|(name, counter)| (name.clone(), counter.kind)).collect();
     // An emulated device knows how it came by each counter; a real one counts.

@@ -59,7 +59,8 @@ fn run_all(model: &str, library: Library) {
     }
     assert!(wrong.is_empty(), "{} of {count} cases on {arch}:\n{}", wrong.len(), wrong.join("\n"));
     let all = kernels(&library, &arch);
-    let missed: Vec<&String> = all.difference(&ran).filter(|name| !is_for_waves_of_32(name)).collect();
+    let missed: Vec<&String> =
+        all.difference(&ran).filter(|name| !is_for_waves_of_32(name) && !sets_up(name)).collect();
     assert!(missed.is_empty(), "{arch}: no case runs {missed:?}");
     println!("{arch}: {count} cases ran {} kernels", ran.len());
 }
@@ -93,6 +94,11 @@ fn run(device: &mut Gpu, case: &dyn Workload) -> Result<Vec<String>, String> {
 /// experts a lane are for waves of 32 alone.
 fn is_for_waves_of_32(kernel: &str) -> bool {
     kernel.starts_with("kb_moe_gate_") && kernel.ends_with("_s32")
+}
+
+/// Runs before the launches that count, which report nothing of it: they would be wrong if it were.
+fn sets_up(kernel: &str) -> bool {
+    kernel == "kb_moe_gemm_sort"
 }
 
 /// Names of all kernels of the library's code objects for an architecture.

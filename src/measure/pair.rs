@@ -195,7 +195,7 @@ mod tests {
     use std::rc::Rc;
 
     fn rule() -> Rule {
-        Rule::new(0.01, 0.0, Probability::P95).unwrap()
+        Rule::new(0.01, 0.0, Probability::new(0.05).unwrap()).unwrap()
     }
 
     fn protocol() -> PairProtocol {

@@ -187,8 +187,8 @@ pub enum Notice {
     Measure(Progress),
     /// The outputs are checked on fresh data.
     VerifyAgain,
-    /// Launches are counted.
-    Count,
+    /// Launches are counted from now on; this is what the case has without it, should the profiler end the process.
+    Count(Box<CaseResult>),
 }
 
 /// A stage of a job, as limits know it.
@@ -231,7 +231,7 @@ impl Notice {
             Notice::Measure(Progress::Warmup { .. }) => Stage::Warmup,
             Notice::Measure(Progress::Sampling { .. }) => Stage::Sample,
             Notice::VerifyAgain => Stage::VerifyAgain,
-            Notice::Count => Stage::Count,
+            Notice::Count(_) => Stage::Count,
         }
     }
 }

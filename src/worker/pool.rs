@@ -5,6 +5,7 @@ use super::limits::Limits;
 use super::message::{Open, Refused, Stage, ToChild, ToParent};
 use super::process::{Event, Process, Program, What};
 use super::tasks::Task;
+use crate::report::CaseResult;
 use crate::report::document::BuildDoc;
 use crate::runner::Settings;
 use kbench_workload::Work;
@@ -97,6 +98,8 @@ pub(super) struct Busy<'a> {
     pub(super) limit: Duration,
     pub(super) until: Option<Instant>,
     pub(super) build: Option<BuildDoc>,
+    /// What the case has when its launches begin to be counted.
+    pub(super) measured: Option<Box<CaseResult>>,
     pub(super) interrupted: bool,
 }
 

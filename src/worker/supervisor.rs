@@ -133,6 +133,7 @@ impl<'a> Supervisor<'a> {
                 limit,
                 until: Instant::now().checked_add(limit),
                 build: None,
+                measured: None,
                 interrupted: false,
             }));
         }
@@ -211,8 +212,10 @@ impl<'a> Supervisor<'a> {
                     busy.limit = limits.of_stage(busy.stage, kind, &busy.work, &busy.settings);
                     busy.until = Instant::now().checked_add(busy.limit);
                 }
-                if let Notice::Built(build) = &notice {
-                    busy.build = Some(build.clone());
+                match &notice {
+                    Notice::Built(build) => busy.build = Some(build.clone()),
+                    Notice::Count(measured) => busy.measured = Some(measured.clone()),
+                    _ => {}
                 }
                 watcher.notice(&busy.task, &notice);
                 Ok(())
@@ -303,6 +306,12 @@ impl<'a> Supervisor<'a> {
         queue: &mut Queue<'a>,
         watcher: &mut dyn Watcher,
     ) -> Result<(), Failure> {
+        // A profiler that ends or hangs the process costs the counters and nothing else.
+        if let Some(measured) = &busy.measured {
+            let mut result = CaseResult::clone(measured);
+            result.set_not_counted(reason);
+            return watcher.done(&busy.task, result, None);
+        }
         let case = CaseResult::new(busy.task.planned);
         let mut result = if status == Status::Skipped { case.unfinished(reason) } else { case.ended(status, reason) };
         result.build.clone_from(&busy.build);

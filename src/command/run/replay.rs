@@ -120,7 +120,7 @@ impl Watcher for Replay<'_, '_> {
                 format!("{samples} samples, {}", units::time(*median_ns, 3))
             }
             Notice::VerifyAgain => "verifying again".to_owned(),
-            Notice::Count => "counting".to_owned(),
+            Notice::Count(_) => "counting".to_owned(),
         };
         self.bar.set_message(format!("{}: {what}", units::shorten(&task.planned.id, 60)));
     }
