@@ -55,7 +55,7 @@ fn version() -> &'static str {
 pub enum Command {
     /// Replay an inventory or profile (the default command)
     #[command(after_help = EXAMPLES)]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Read a profile and print or write its inventory
     #[command(after_help = "\
 Examples:
