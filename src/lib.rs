@@ -4,10 +4,13 @@
 pub mod cli;
 pub mod command;
 pub mod compare;
+pub mod counters;
 pub mod device;
 pub mod exit;
+pub mod journal;
 pub mod kernels;
 pub mod measure;
 pub mod plan;
 pub mod report;
 pub mod runner;
+pub mod worker;

@@ -3,6 +3,7 @@
 use kbench_profile::{Inventory, Phase, Provenance, Row, ShapeUse};
 use kbench_workload::{CaseOptions, Dtypes, Family, ShapeMap, Workload, case};
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// A part of a row's time below this is rounding, not time without a shape.
@@ -24,7 +25,7 @@ pub struct Selection {
 }
 
 /// How much of the profile a case stands for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Weight {
     /// Calls in the profile.
     pub calls: u64,

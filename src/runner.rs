@@ -1,10 +1,19 @@
 //! One case on a device: prepare, verify, measure, verify again, judge.
 
-use crate::device::{Device, DeviceError, Floor, Kind, Means, Peaks};
-use crate::measure::{Cache, LaunchError, Launcher, MeasureError, Measurement, Protocol, measure};
+mod pair;
+
+pub use pair::{PairResult, PairRule, PairSamples, run_pair};
+
+use crate::counters::Counting;
+use crate::device::{Device, DeviceError, Floor, Kind, Means, Peaks, Prepared};
+use crate::measure::{Batch, Cache, LaunchError, Launcher, MeasureError, Measurement, Protocol, TimeSource, measure};
 use crate::plan::Planned;
-use crate::report::document::{CaseResult, Stages, Status, VerifyDoc, WarningDoc};
+use crate::report::document::{BuildDoc, CaseResult, Stages, Status, VerifyDoc, WarningDoc};
 use crate::report::units;
+use crate::worker::message::Notice;
+use kbench_counters::metric::Kind as CounterKind;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,7 +24,7 @@ const FLOOR_SLACK: f64 = 0.05;
 const FEWEST_LAUNCHES: f64 = 4.0;
 
 /// How a case is run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Cache state asked for.
     pub cache: Cache,
@@ -27,17 +36,31 @@ pub struct Settings {
     pub budget: Duration,
     /// What is left of the whole budget.
     pub left: Duration,
+    /// Two builds run in turn, and this counts as a change; without it one build runs.
+    pub pair: Option<PairRule>,
 }
 
-/// Runs a case; every way it can end is a status with a reason.
+/// Who watches a case: is told each stage, and may forbid a build.
+pub trait Watch {
+    /// The case has come to a stage, or further in one.
+    fn notice(&mut self, notice: Notice);
+
+    /// Whether a build may be launched. When not, the case ends as skipped.
+    fn admits(&mut self, build: &BuildDoc) -> bool;
+}
+
+/// Runs a case; every way it can end is a status with a reason. Once `stop` is set, it ends after the launch under way.
 pub fn run_case(
     device: &mut dyn Device,
     planned: &Planned,
     peaks: &Peaks,
     settings: &Settings,
+    counting: &mut Counting,
+    watch: &mut dyn Watch,
     stop: &AtomicBool,
 ) -> CaseResult {
     let begin = Instant::now();
+    let kind = device.info().kind;
     let mut result = CaseResult::new(planned);
     let workload = match &planned.workload {
         Ok(workload) => workload.as_ref(),
@@ -50,10 +73,11 @@ pub fn run_case(
         result.set_floor(floor, &peaks.source);
     }
     // On an emulated device the floor is a GPU's time, and says nothing of how long the emulation takes.
-    let floor_of_this_device = floor.as_ref().filter(|_| device.info().kind != Kind::Emu);
+    let floor_of_this_device = floor.as_ref().filter(|_| kind != Kind::Emu);
     if let Some(reason) = over_budget(floor_of_this_device, settings) {
-        return result.ended(Status::Skipped, reason);
+        return result.unfinished(reason);
     }
+    watch.notice(Notice::Prepare);
     let mut prepared = match device.prepare(workload, settings.cache, settings.seed) {
         Ok(prepared) => prepared,
         Err(error @ (DeviceError::OutOfMemory { .. } | DeviceError::NoBuild(_))) => {
@@ -61,7 +85,12 @@ pub fn run_case(
         }
         Err(error) => return result.ended(Status::Failed, error.to_string()),
     };
-    result.build = Some(prepared.build());
+    let build = BuildDoc::from(prepared.build());
+    result.build = Some(build.clone());
+    if !watch.admits(&build) {
+        return result.ended(Status::Skipped, "its build is quarantined");
+    }
+    watch.notice(Notice::Built(build));
     let mut stages = Stages { prepare_ns: nanoseconds(begin.elapsed()), ..Stages::default() };
     let (cache, cache_note) = prepared.cache();
     // A case that turned out warm is bounded by the cache it fits in.
@@ -71,6 +100,7 @@ pub fn run_case(
         result.set_floor(floor, &peaks.source);
     }
 
+    watch.notice(Notice::Verify);
     let verify_begin = Instant::now();
     match prepared.verify(settings.seed) {
         Ok(outputs) => result.verify = VerifyDoc::new(&outputs),
@@ -82,17 +112,25 @@ pub fn run_case(
         return result.ended(Status::Wrong, reason);
     }
 
+    let defaults = if kind == Kind::Host { Protocol::host() } else { Protocol::gpu() };
     let protocol = Protocol {
         cache,
         precision: settings.precision,
         budget_ns: nanoseconds(measuring_budget(settings.budget, begin.elapsed(), verifying)),
         seed: settings.seed,
-        ..Protocol::host()
+        ..defaults
     };
     let inner = match prepared.means() {
+        Means::Timed(_) if counting.is_all() => {
+            count(&mut result, counting, prepared.as_mut(), watch);
+            result.stages = Some(stages);
+            result.status = Status::Ok;
+            return result;
+        }
         Means::Timed(launcher) => launcher,
         Means::Emulated(emulated) => {
             result.set_emulated(emulated);
+            count(&mut result, counting, prepared.as_mut(), watch);
             result.stages = Some(stages);
             result.status = Status::Ok;
             return result;
@@ -100,14 +138,17 @@ pub fn run_case(
         Means::Nothing => return result.ended(Status::Failed, "the device ran nothing"),
     };
     let mut launcher = Interruptible { inner, stop };
-    let measured = match measure(&mut launcher, &protocol, &mut |_| {}) {
+    let from = Instant::now();
+    let measured = match measure(&mut launcher, &protocol, &mut |progress| watch.notice(Notice::Measure(progress))) {
         Ok(measured) => measured,
         Err(error) => return not_measured(result, &error, stop),
     };
 
     stages.measure_ns = measured.elapsed_ns;
+    result.telemetry = prepared.telemetry(from, Instant::now());
 
     // Fresh data after timing: a build that only replays an old answer does not survive it.
+    watch.notice(Notice::VerifyAgain);
     let verify_begin = Instant::now();
     match prepared.verify(settings.seed.wrapping_add(1)) {
         Ok(outputs) => result.verify = merge(result.verify.take(), VerifyDoc::new(&outputs)),
@@ -121,9 +162,32 @@ pub fn run_case(
 
     result.set_timing(&measured, cache, prepared.rotation_bytes(), floor.as_ref());
     if let (Some(note), Some(timing)) = (cache_note, &mut result.timing) {
-        timing.warnings.push(WarningDoc { code: "measured_warm", message: note });
+        timing.warnings.push(WarningDoc { code: "measured_warm".into(), message: note });
     }
+    count(&mut result, counting, prepared.as_mut(), watch);
     judge(result, &measured, floor.as_ref())
+}
+
+/// Counts the case's launches where that was asked for. Nothing that was measured is lost when it fails.
+fn count(result: &mut CaseResult, counting: &mut Counting, prepared: &mut dyn Prepared, watch: &mut dyn Watch) {
+    if matches!(counting, Counting::Off) {
+        return;
+    }
+    watch.notice(Notice::Count);
+    let known: BTreeMap<String, CounterKind> =
+        result.counters.iter().map(|(name, counter)| (name.clone(), counter.kind)).collect();
+    // An emulated device knows how it came by each counter; a real one counts.
+    let emulated = result.bound.is_some() || !known.is_empty();
+    let kind = |name: &str| {
+        let unknown = if emulated { CounterKind::Model } else { CounterKind::Measured };
+        known.get(name).copied().unwrap_or(unknown)
+    };
+    let duration_ns = result.timing.as_ref().map(|timing| timing.median_ns);
+    match counting.count(prepared, duration_ns, &kind) {
+        Some(Ok(counted)) => result.set_counted(counted),
+        Some(Err(reason)) => result.set_not_counted(reason),
+        None => {}
+    }
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -157,11 +221,15 @@ struct Interruptible<'a> {
     stop: &'a AtomicBool,
 }
 
+impl Interruptible<'_> {
+    fn interrupted(&self) -> Result<(), LaunchError> {
+        if self.stop.load(Ordering::SeqCst) { Err(LaunchError::Failed("interrupted".into())) } else { Ok(()) }
+    }
+}
+
 impl Launcher for Interruptible<'_> {
     fn launch(&mut self, set: usize) -> Result<f64, LaunchError> {
-        if self.stop.load(Ordering::SeqCst) {
-            return Err(LaunchError::Failed("interrupted".into()));
-        }
+        self.interrupted()?;
         self.inner.launch(set)
     }
 
@@ -177,6 +245,28 @@ impl Launcher for Interruptible<'_> {
         self.inner.now_ns()
     }
 
+    fn source(&self) -> TimeSource {
+        self.inner.source()
+    }
+
+    fn clock_mhz(&mut self) -> Option<f64> {
+        self.inner.clock_mhz()
+    }
+
+    fn batch(&mut self, batch: Batch) -> Option<Result<f64, LaunchError>> {
+        match self.interrupted() {
+            Err(error) => Some(Err(error)),
+            Ok(()) => self.inner.batch(batch),
+        }
+    }
+
+    fn event(&mut self, set: usize) -> Option<Result<f64, LaunchError>> {
+        match self.interrupted() {
+            Err(error) => Some(Err(error)),
+            Ok(()) => self.inner.event(set),
+        }
+    }
+
     fn resolution_ns(&self) -> f64 {
         self.inner.resolution_ns()
     }
@@ -189,7 +279,7 @@ fn not_measured(result: CaseResult, error: &MeasureError, stop: &AtomicBool) -> 
         format!(" (the {} samples before it had a median of {median})", partial.samples_ns.len())
     });
     if stop.load(Ordering::SeqCst) {
-        return result.ended(Status::Skipped, format!("interrupted while it was measured{sampled}"));
+        return result.unfinished(format!("interrupted while it was measured{sampled}"));
     }
     let status = match error {
         MeasureError::Launch { source: LaunchError::Hung { .. }, .. } => Status::Hung,
@@ -227,12 +317,12 @@ fn not_verified(result: &CaseResult, when: &str) -> Option<String> {
 /// Refuses a time that cannot be true.
 fn judge(mut result: CaseResult, measured: &Measurement, floor: Option<&Floor>) -> CaseResult {
     if let Some(floor) = floor
-        && measured.median_ns < floor.ns * (1.0 - FLOOR_SLACK)
+        && measured.time().ns < floor.ns * (1.0 - FLOOR_SLACK)
     {
         let reason = format!(
             "beats its floor: {} measured, {} needed by {} alone at peak; the work model, the cache state or the \
              peaks are wrong (`kbench peaks` measures them again)",
-            units::time(measured.median_ns, 4),
+            units::time(measured.time().ns, 4),
             units::time(floor.ns, 4),
             floor.limiter
         );

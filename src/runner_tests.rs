@@ -160,7 +160,7 @@ fn run(script: Script) -> CaseResult {
     run_with(script, Duration::from_secs(1), &AtomicBool::new(false))
 }
 
-fn run_with(script: Script, left: Duration, stop: &AtomicBool) -> CaseResult {
+fn device(script: Script) -> Scripted {
     let info = DeviceInfo {
         kind: Kind::Host,
         name: "scripted".into(),
@@ -169,8 +169,82 @@ fn run_with(script: Script, left: Duration, stop: &AtomicBool) -> CaseResult {
         llc_bytes: None,
         fp8: Fp8Flavor::Ocp,
     };
-    let settings = Settings { cache: Cache::Cold, seed: 1, precision: 0.01, budget: left, left };
-    run_case(&mut Scripted { info, script }, &planned(), &peaks(), &settings, stop)
+    Scripted { info, script }
+}
+
+fn settings(left: Duration) -> Settings {
+    Settings { cache: Cache::Cold, seed: 1, precision: 0.01, budget: left, left, pair: None }
+}
+
+fn run_with(script: Script, left: Duration, stop: &AtomicBool) -> CaseResult {
+    run_case(
+        &mut device(script),
+        &planned(),
+        &peaks(),
+        &settings(left),
+        &mut Counting::Off,
+        &mut Recorder::default(),
+        stop,
+    )
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Recorder {
+    stages: Vec<&'static str>,
+    forbids: bool,
+}
+
+impl Watch for Recorder {
+    fn notice(&mut self, notice: Notice) {
+        let doing = notice.stage().doing();
+        if self.stages.last() != Some(&doing) {
+            self.stages.push(doing);
+        }
+    }
+
+    fn admits(&mut self, build: &BuildDoc) -> bool {
+        assert_eq!(build.file, "scripted");
+        !self.forbids
+    }
+}
+
+#[test]
+fn every_stage_is_told_in_order() {
+    let mut recorder = Recorder::default();
+    let settings = settings(Duration::from_secs(1));
+    let stop = AtomicBool::new(false);
+    let result = run_case(
+        &mut device(Script::default()),
+        &planned(),
+        &peaks(),
+        &settings,
+        &mut Counting::Off,
+        &mut recorder,
+        &stop,
+    );
+    assert_eq!(result.status, Status::Ok, "{}", reason(&result));
+    assert_eq!(
+        recorder.stages,
+        [
+            "it was prepared",
+            "its outputs were checked before timing",
+            "samples were taken",
+            "its outputs were checked after timing"
+        ]
+    );
+}
+
+#[test]
+fn a_build_that_is_not_admitted_is_not_launched() {
+    let mut recorder = Recorder { forbids: true, ..Recorder::default() };
+    let script = Script { fails_at: Some(1), verifies: vec![false], ..Script::default() };
+    let settings = settings(Duration::from_secs(1));
+    let stop = AtomicBool::new(false);
+    let result =
+        run_case(&mut device(script), &planned(), &peaks(), &settings, &mut Counting::Off, &mut recorder, &stop);
+    assert_eq!((result.status, reason(&result)), (Status::Skipped, "its build is quarantined"));
+    assert_eq!(recorder.stages, ["it was prepared"]);
 }
 
 fn reason(result: &CaseResult) -> &str {
@@ -230,7 +304,7 @@ fn memory_and_budget_skip_with_numbers() {
     assert!(reason(&memory).contains("1099511627776"), "{}", reason(&memory));
     let none = AtomicBool::new(false);
     let spent = run_with(Script::default(), Duration::ZERO, &none);
-    assert_eq!(spent.status, Status::Skipped);
+    assert_eq!((spent.status, spent.unfinished), (Status::Skipped, true));
     let short = run_with(Script::default(), Duration::from_nanos(5), &none);
     assert!(reason(&short).contains("at this device's peak"), "{}", reason(&short));
 }
@@ -238,6 +312,6 @@ fn memory_and_budget_skip_with_numbers() {
 #[test]
 fn an_interrupt_skips_the_case_under_way() {
     let result = run_with(Script::default(), Duration::from_secs(1), &AtomicBool::new(true));
-    assert_eq!(result.status, Status::Skipped);
+    assert_eq!((result.status, result.unfinished), (Status::Skipped, true));
     assert!(reason(&result).contains("interrupted"), "{}", reason(&result));
 }

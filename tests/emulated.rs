@@ -2,7 +2,7 @@
 //! gfx90a compiled here. The cases are in `tests/emulated/cases.txt`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kbench::device::emu::Emu;
+use kbench::device::gpu::{Gpu, GpuOptions};
 use kbench::device::{Device, DeviceError, Means};
 use kbench::measure::Cache;
 use kbench_kernels::compile::{self, Compiler, Options};
@@ -43,7 +43,7 @@ fn gfx90a_kernels_match_their_references() {
 
 /// Runs every case; fails with the list of those that are not right, or of the kernels that none of them ran.
 fn run_all(model: &str, library: Library) {
-    let mut device = Emu::open(model, Some(library.clone()), None).unwrap();
+    let mut device = Gpu::emulated(model, Some(library.clone()), GpuOptions::default()).unwrap();
     let arch = device.info().arch.clone();
     let mut ran = BTreeSet::new();
     let mut wrong = Vec::new();
@@ -65,7 +65,7 @@ fn run_all(model: &str, library: Library) {
 }
 
 /// Runs a case whole and compares all outputs; gives the kernels that ran.
-fn run(device: &mut Emu, case: &dyn Workload) -> Result<Vec<String>, String> {
+fn run(device: &mut Gpu, case: &dyn Workload) -> Result<Vec<String>, String> {
     let say = |error: DeviceError| error.to_string();
     let mut prepared = device.prepare(case, Cache::Cold, SEED).map_err(say)?;
     for (output, verification) in prepared.verify(SEED).map_err(say)? {
@@ -98,7 +98,9 @@ fn is_for_waves_of_32(kernel: &str) -> bool {
 /// Names of all kernels of the library's code objects for an architecture.
 fn kernels(library: &Library, arch: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for (file, build) in library.builds().filter(|(_, build)| build.targets.iter().any(|target| target == arch)) {
+    let of_a_family = |build: &kbench_kernels::Build| build.family.parse::<Family>().is_ok();
+    let for_arch = |build: &kbench_kernels::Build| build.targets.iter().any(|target| target == arch);
+    for (file, build) in library.builds().filter(|(_, build)| of_a_family(build) && for_arch(build)) {
         let code = library.code(file, build, arch).unwrap();
         let code = code.unwrap_or_else(|| panic!("{file}: `{}` has no code object for {arch}", build.name));
         let info = ObjectInfo::read(&code.bytes).unwrap();
@@ -109,13 +111,13 @@ fn kernels(library: &Library, arch: &str) -> BTreeSet<String> {
 }
 
 /// The cases of the table for a device's fp8.
-fn cases(device: &Emu) -> Vec<Box<dyn Workload>> {
+fn cases(device: &Gpu) -> Vec<Box<dyn Workload>> {
     let lines = include_str!("emulated/cases.txt").lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.flat_map(alternatives).map(|line| case(device, &line)).collect()
 }
 
-fn case(device: &Emu, line: &str) -> Box<dyn Workload> {
+fn case(device: &Gpu, line: &str) -> Box<dyn Workload> {
     let fields: Vec<&str> = line.split(';').map(str::trim).collect();
     let [family, dtypes, shape] = fields[..] else { panic!("{line}: not family; dtypes; shape") };
     let bad = |error: kbench_workload::ShapeError| -> ! { panic!("{line}: {error}") };

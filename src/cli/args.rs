@@ -1,13 +1,18 @@
 //! Arguments of every command.
 
+use super::ab::{AbArgs, SelfcheckArgs};
 use super::compare::CompareArgs;
+use super::counters::CountersArgs;
+use super::doctor::{DevicesArgs, DoctorArgs};
 use super::emu::EmuArgs;
 use super::kernels::{BuildArgs, KernelsArgs};
 use super::store::{ExportArgs, HistoryArgs, ImportArgs, PruneArgs, ShowArgs, StoreFile};
+use crate::counters::{DEFAULT_REPEATS, Request, What};
 use crate::device::DeviceSpec;
 use crate::measure::Cache;
 use crate::report::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kbench_counters::ring::{Policy, Size};
 use kbench_profile::{Phase, ReadOptions, StepRange};
 use kbench_store::RunName;
 use kbench_workload::{Family, Fp8Flavor};
@@ -96,6 +101,14 @@ Examples:
                                                       which build runs each case, and why the others do not
   kbench kernels check pa.toml pa_bf16.co             a launch descriptor against a code object")]
     Kernels(KernelsArgs),
+    /// Hardware counters: what there is, how many passes a request takes, and runs of rocprofv3 as metrics
+    #[command(after_help = "\
+Examples:
+  kbench counters list --arch gfx950                  counters, metrics and sets
+  kbench counters plan --pmc FETCH_SIZE,WRITE_SIZE    the passes that it takes, and why
+  kbench counters plan --arch gfx90a -i input.yaml    the same for rocprofv3's input file
+  kbench counters import out_counter_collection.csv   what rocprofv3 collected, as metrics")]
+    Counters(CountersArgs),
     /// Run one kernel of any code object on an emulated GPU: buffers from and to files, counters and a bound on time
     #[command(after_help = "\
 Examples:
@@ -104,6 +117,28 @@ Examples:
                                                       a hand-written kernel with padded argument slots
   kbench emu k.co --grid 1 --block 64 --trace         every instruction that is executed")]
     Emu(EmuArgs),
+    /// Say what this machine has for driving GPUs, what is missing, and what to do about it
+    #[command(after_help = "\
+Exit codes: 0 when nothing is broken (a machine without a GPU is not), 5 when something is there that cannot be used.")]
+    Doctor(DoctorArgs),
+    /// List the devices that --device takes: GPUs, emulated GPUs and the host
+    Devices(DevicesArgs),
+    /// Own a device and run cases for the kbench that started this (not for people)
+    #[command(hide = true)]
+    Worker,
+    /// Compare two builds in turn on one device: the strongest comparison there is
+    #[command(after_help = "\
+Examples:
+  kbench ab --base builtin --cand build/ --shapes decode.csv
+                                                      a build folder against the program's own kernels
+  kbench ab --base old/ --cand kernels/ --shapes decode.csv --device emu --gate bound:+1%,insts:+2%
+                                                      CI without a GPU: exact, exit 1 on a regression
+  kbench ab --base reference --cand reference+3% --shapes decode.csv --device host
+                                                      a known slow-down, to see what can be seen")]
+    Ab(Box<AbArgs>),
+    /// Compare a build with itself: how often this device calls equal builds different, and the smallest change it can tell
+    #[command(after_help = "Example:\n  kbench selfcheck --shapes decode.csv --top 3 --pairs 20")]
+    Selfcheck(Box<SelfcheckArgs>),
     /// Compare two runs, or two profiles of a whole program, and gate on the changes
     #[command(after_help = "\
 Examples:
@@ -201,6 +236,24 @@ pub struct RunArgs {
     /// Emulate only N workgroups of each launch, spread over the grid; large launches are sampled without it too
     #[arg(long, value_name = "N")]
     pub emu_sample: Option<u64>,
+    /// Collect a set of hardware counters of each case: default, memory, compute, lds, occupancy or all
+    #[arg(long, value_name = "SET", conflicts_with = "pmc")]
+    pub counters: Option<String>,
+    /// Collect these counters and metrics of each case, e.g. FETCH_SIZE,SQ_WAVES
+    #[arg(long, value_name = "LIST")]
+    pub pmc: Option<String>,
+    /// Launches that each pass of counters takes; medians are reported
+    #[arg(long, default_value_t = DEFAULT_REPEATS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pmc_repeats: u32,
+    /// Memory between the profiler's callbacks and kbench, e.g. 64MiB
+    #[arg(long, default_value = "64MiB", value_name = "SIZE")]
+    pub ring_size: Size,
+    /// What happens when it is full: lossless (the profiler waits), drop-newest or overwrite-oldest
+    #[arg(long, default_value = "lossless", value_name = "POLICY")]
+    pub ring_policy: Policy,
+    /// Each timed launch fetches its instructions from memory, not from the caches of the CUs
+    #[arg(long)]
+    pub flush_icache: bool,
     /// Only these families, e.g. gemm,rmsnorm
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub family: Vec<Family>,
@@ -240,7 +293,17 @@ pub struct RunArgs {
     /// Output format; by default a table, or what the ending of -o says
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
-    /// Write the result to a file (rewritten after every case) instead of stdout
+    /// Go on with a run that was killed or interrupted: its journal, or the result it wrote. Cases that ended are taken over;
+    /// profile and options must be the same
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+    /// With --resume: run cases that failed or hung again, too
+    #[arg(long, requires = "resume")]
+    pub retry: bool,
+    /// Make the time after which a stage of a case counts as hung N times as long
+    #[arg(long, default_value_t = 1.0, value_name = "N", value_parser = scale)]
+    pub watchdog: f64,
+    /// Write the result to a file instead of stdout; while the run goes on, FILE.journal keeps every case that has ended
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Also write run.json, cases.csv and report.md into this folder
@@ -255,6 +318,19 @@ pub struct RunArgs {
     /// How profiles are read.
     #[command(flatten)]
     pub read: ReadArgs,
+}
+
+impl RunArgs {
+    /// The counters that were asked for.
+    pub fn counters(&self) -> Option<Request> {
+        let what = match (&self.counters, &self.pmc) {
+            (_, Some(list)) => What::List(list.clone()),
+            (Some(set), None) => What::Set(set.clone()),
+            (None, None) => return None,
+        };
+        let (repeats, ring_size, ring_policy) = (self.pmc_repeats, self.ring_size, self.ring_policy);
+        Some(Request { what, repeats, ring_size, ring_policy, only_count: false, keep_records: false })
+    }
 }
 
 /// `--cache`.
@@ -390,8 +466,16 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A factor above 0.
+fn scale(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
+        _ => Err("a factor above 0 and at most 1000000 is needed, such as 3".into()),
+    }
+}
+
 /// `60s`, `5m`, `500ms` or seconds without a unit.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

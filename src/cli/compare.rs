@@ -22,28 +22,10 @@ pub struct CompareArgs {
     /// Compare although these differ
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub allow: Vec<Obstacle>,
-    /// The smallest change that is called one
-    #[arg(long, default_value = "1%", value_name = "SHARE", value_parser = share)]
-    pub min_effect: f64,
-    /// Chance of calling equal builds different, after correction over cases
-    #[arg(long, default_value = "5%", value_name = "SHARE", value_parser = share)]
-    pub alpha: f64,
-    /// Correction for comparing many cases
-    #[arg(long, default_value = "holm", value_name = "METHOD")]
-    pub correction: CorrectionChoice,
     /// How much medians of one build differ from run to run (standard deviation); by default from repeated runs in the store,
     /// else 1% for runs and 2% for profiles
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub between_runs: Option<f64>,
-    /// Fail when a change is beyond a limit: metric:limit, e.g. bound:+1%,insts:+2%,time:+3%,step:+1%,vgprs:+8,waves:-0
-    #[arg(long, value_name = "LIST")]
-    pub gate: Vec<String>,
-    /// Limits by family and case, in TOML (docs/comparing.md); --gate adds to it
-    #[arg(long, value_name = "FILE")]
-    pub gate_file: Option<PathBuf>,
-    /// Exit with 3 when a check (or, without a gate, a case) is inconclusive
-    #[arg(long)]
-    pub strict: bool,
     /// Steps (forward passes) in BASE, when it is a profile that does not say
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub base_steps: Option<u64>,
@@ -53,6 +35,35 @@ pub struct CompareArgs {
     /// Most cases shown that are SAME; documents always hold all
     #[arg(long, default_value_t = 40, value_name = "N")]
     pub top: usize,
+    /// What counts as a change, and where it is written.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+    /// How profiles are read.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// What counts as a change, what fails, and where the comparison is written: the same for `compare` and `ab`.
+#[derive(Args, Debug)]
+pub struct JudgeArgs {
+    /// The smallest change that is called one
+    #[arg(long, default_value = "1%", value_name = "SHARE", value_parser = share)]
+    pub min_effect: f64,
+    /// Chance of calling equal builds different, after correction over cases
+    #[arg(long, default_value = "5%", value_name = "SHARE", value_parser = share)]
+    pub alpha: f64,
+    /// Correction for comparing many cases
+    #[arg(long, default_value = "holm", value_name = "METHOD")]
+    pub correction: CorrectionChoice,
+    /// Fail when a change is beyond a limit: metric:limit, e.g. bound:+1%,insts:+2%,time:+3%,step:+1%,vgprs:+8,waves:-0
+    #[arg(long, value_name = "LIST")]
+    pub gate: Vec<String>,
+    /// Limits by family and case, in TOML (docs/comparing.md); --gate adds to it
+    #[arg(long, value_name = "FILE")]
+    pub gate_file: Option<PathBuf>,
+    /// Exit with 3 when a check (or, without a gate, a case) is inconclusive
+    #[arg(long)]
+    pub strict: bool,
     /// Output format; by default a table, or what the ending of -o says
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<CompareFormat>,
@@ -68,12 +79,9 @@ pub struct CompareArgs {
     /// Also write the document
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// How profiles are read.
-    #[command(flatten)]
-    pub read: ReadArgs,
 }
 
-/// `--format` of `compare`.
+/// `--format` of `compare` and `ab`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompareFormat {
     /// Text for people.

@@ -1,7 +1,7 @@
 //! `kbench compare`: reads both sides, compares, checks the gate, writes.
 
 use super::kept;
-use crate::cli::{CompareArgs, CompareFormat};
+use crate::cli::{CompareArgs, CompareFormat, JudgeArgs};
 use crate::compare::document::Outcome as Check;
 use crate::compare::gate::Gate;
 use crate::compare::profiles::{Profile, compare_profiles};
@@ -34,18 +34,18 @@ const LOOKED_THROUGH: u64 = 64 << 20;
 /// # Errors
 /// When a side cannot be read, the two are not comparable, the gate is wrong, or an output cannot be written.
 pub fn run(args: &CompareArgs) -> Outcome {
-    let gate = gate(args)?;
-    let format = format_of(args)?;
+    let gate = gate(&args.judge)?;
+    let format = format_of(&args.judge)?;
     let (base, candidate) = (read(&args.base, args)?, read(&args.candidate, args)?);
     let mut comparison = compare(args, base, candidate, &gate)?;
     if !gate.is_empty() {
         gate.check(&mut comparison).or_usage()?;
     }
-    write(args, format, &comparison)?;
-    Ok(exit_of(&comparison, args.strict))
+    write(&args.judge, args.top, format, &comparison)?;
+    Ok(exit_of(&comparison, args.judge.strict))
 }
 
-fn gate(args: &CompareArgs) -> Result<Gate, Failure> {
+pub(super) fn gate(args: &JudgeArgs) -> Result<Gate, Failure> {
     let mut gate = match &args.gate_file {
         Some(path) => {
             let name = || path.display().to_string();
@@ -119,11 +119,11 @@ fn is_run(path: &Path) -> io::Result<bool> {
 }
 
 fn compare(args: &CompareArgs, base: Side, candidate: Side, gate: &Gate) -> Result<Comparison, Failure> {
-    let alpha = Probability::new(args.alpha).context("--alpha").or_usage()?;
-    let rule = Rule::new(args.min_effect, 0.0, alpha).context("--min-effect, --alpha").or_usage()?;
+    let alpha = Probability::new(args.judge.alpha).context("--alpha").or_usage()?;
+    let rule = Rule::new(args.judge.min_effect, 0.0, alpha).context("--min-effect, --alpha").or_usage()?;
     let settings = |(between, between_source)| Settings {
         rule,
-        correction: args.correction.into(),
+        correction: args.judge.correction.into(),
         between,
         between_source,
         allow: args.allow.iter().copied().collect(),
@@ -165,7 +165,7 @@ fn between_runs(args: &CompareArgs, from_store: bool, assumed: f64) -> Result<(B
     Ok(estimated.unwrap_or((BetweenRuns::Assumed { sd: assumed }, "assumed".to_owned())))
 }
 
-fn format_of(args: &CompareArgs) -> Result<CompareFormat, Failure> {
+pub(super) fn format_of(args: &JudgeArgs) -> Result<CompareFormat, Failure> {
     if let Some(format) = args.format {
         return Ok(format);
     }
@@ -182,10 +182,15 @@ fn format_of(args: &CompareArgs) -> Result<CompareFormat, Failure> {
     }
 }
 
-fn write(args: &CompareArgs, format: CompareFormat, comparison: &Comparison) -> Result<(), Failure> {
+pub(super) fn write(
+    args: &JudgeArgs,
+    top: usize,
+    format: CompareFormat,
+    comparison: &Comparison,
+) -> Result<(), Failure> {
     let render = |out: &mut dyn Write, format: CompareFormat| match format {
-        CompareFormat::Table => render_table::write(out, comparison, args.top),
-        CompareFormat::Md => render_markdown::write(out, comparison, args.top),
+        CompareFormat::Table => render_table::write(out, comparison, top),
+        CompareFormat::Md => render_markdown::write(out, comparison, top),
         CompareFormat::Junit => render_junit::write(out, comparison, args.strict),
         CompareFormat::Json => {
             serde_json::to_writer_pretty(&mut *out, comparison)?;
@@ -210,7 +215,7 @@ fn write(args: &CompareArgs, format: CompareFormat, comparison: &Comparison) -> 
 }
 
 /// A wrong candidate goes before a regression, and that before an open question.
-fn exit_of(comparison: &Comparison, strict: bool) -> Exit {
+pub(super) fn exit_of(comparison: &Comparison, strict: bool) -> Exit {
     let is_wrong = comparison.not_compared.iter().any(|case| case.candidate.as_deref() == Some("wrong"));
     let is_open = match &comparison.gate {
         Some(gate) => gate.checks.iter().any(|check| check.outcome == Check::Inconclusive),

@@ -1,22 +1,32 @@
 //! One module a command.
 
+pub mod ab;
 pub mod build;
 pub mod compare;
 pub mod completions;
+pub mod counters;
+pub mod devices;
+pub mod doctor;
 pub mod emu;
 pub mod inspect;
 pub mod inventory;
 mod kept;
 pub mod kernels;
+mod pairs;
 pub mod peaks;
+mod probe;
 pub mod run;
+pub mod selfcheck;
 pub mod store;
+pub mod worker;
 
-use crate::device::emu::Emu;
+use crate::device::gpu::{Gpu, GpuOptions};
 use crate::device::host::Host;
-use crate::device::{DEFAULT_MODEL, Device, DeviceSpec};
-use crate::exit::{Failure, OrExit as _, usage};
+use crate::device::{Device, DeviceInfo, DeviceSpec, Kind};
+use crate::exit::{Exit, Failure, OrExit as _, usage};
 use crate::report::Format;
+use crate::worker::message::Open;
+use crate::worker::{Limits, Program, Supervisor, WorkerError};
 use anyhow::Context as _;
 use directories::ProjectDirs;
 use kbench_workload::Fp8Flavor;
@@ -29,7 +39,7 @@ pub(crate) fn open_host(fp8: Fp8Flavor) -> Host {
     Host::open(fp8, cache_dir())
 }
 
-/// Opens a device; says on stderr which it is when it is emulated. `kernels` are the builds to run on a GPU.
+/// Opens a device in this process. `kernels` are the builds to run on a GPU, `candidate` those that they are compared with.
 ///
 /// # Errors
 /// When its kernels cannot be read.
@@ -37,25 +47,44 @@ pub(crate) fn open_device(
     spec: &DeviceSpec,
     fp8: Fp8Flavor,
     kernels: Option<&Path>,
-    sample: Option<u64>,
+    candidate: Option<&str>,
+    options: GpuOptions,
 ) -> Result<Box<dyn Device>, Failure> {
-    let model = match spec {
-        DeviceSpec::Host => return Ok(Box::new(open_host(fp8))),
-        DeviceSpec::Auto => DEFAULT_MODEL,
-        DeviceSpec::Emu(model) => model,
+    if *spec == DeviceSpec::Host {
+        let host = open_host(fp8);
+        return Ok(Box::new(match candidate {
+            Some(candidate) => {
+                let base = kernels.map_or("reference".into(), Path::to_string_lossy);
+                host.with_pair(&base, candidate).map_err(usage)?
+            }
+            None => host,
+        }));
+    }
+    let library = |build: &Path| match build.to_str() {
+        Some("builtin") => crate::kernels::builtin(),
+        _ => crate::kernels::open(build),
     };
-    let library = kernels.map(crate::kernels::open).transpose().or_usage()?;
-    let emu = Emu::open(model, library, sample).or_device()?;
-    let chosen = if *spec == DeviceSpec::Auto { "no GPU can be driven, so the emulated one is taken: " } else { "" };
-    let info = emu.info();
-    let _ = writeln!(
-        io::stderr(),
-        "device: {chosen}{}, {}, {} CUs; times are not measured, bounds and counters are of what was executed",
-        info.name,
-        info.arch,
-        info.units
-    );
-    Ok(Box::new(emu))
+    let base = kernels.map(library).transpose().or_usage()?;
+    let gpu = Gpu::of_spec(spec, base, options).or_device()?;
+    Ok(Box::new(match candidate {
+        Some(candidate) => gpu.with_candidate(library(Path::new(candidate)).or_usage()?),
+        None => gpu,
+    }))
+}
+
+/// Says on stderr which device is used, and what its numbers are.
+pub(crate) fn announce(spec: &DeviceSpec, info: &DeviceInfo) {
+    let emulated = info.kind == Kind::Emu;
+    let chosen = match spec {
+        DeviceSpec::Auto if emulated => "no GPU can be driven, so the emulated one is taken: ",
+        _ => "",
+    };
+    let (units, what) = match info.kind {
+        Kind::Emu => ("CUs", "times are not measured, bounds and counters are of what was executed"),
+        Kind::Hip => ("CUs", "times are measured on the GPU"),
+        Kind::Host => ("threads", "the CPU references are timed by the host clock"),
+    };
+    let _ = writeln!(io::stderr(), "device: {chosen}{}, {}, {} {units}; {what}", info.name, info.arch, info.units);
 }
 
 /// Where measured peaks are kept.
@@ -85,6 +114,28 @@ pub(crate) fn format_of(format: Option<Format>, output: Option<&Path>) -> Result
             path.display()
         ))),
     }
+}
+
+/// Opens a device in a child process and says on stderr which it is.
+///
+/// # Errors
+/// When the device cannot be opened.
+pub(crate) fn open_worker<'a>(spec: &DeviceSpec, open: Open, limits: Limits) -> Result<Supervisor<'a>, Failure> {
+    let program = Program::this().context("this program cannot be started again as a worker").or_device()?;
+    let supervisor = Supervisor::open(program, open, limits, &mut note).map_err(worker_failure)?;
+    announce(spec, &supervisor.hello().info);
+    Ok(supervisor)
+}
+
+/// The failure of a device's process, with its exit code.
+pub(crate) fn worker_failure(error: WorkerError) -> Failure {
+    let exit = if error.is_usage() { Exit::Usage } else { Exit::Device };
+    Failure { exit, error: error.into() }
+}
+
+/// A line on stderr.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Writes a file whole: beside it first, then renamed over it, so that a reader (or a crash) never sees half of it.

@@ -1,6 +1,7 @@
 //! `kbench peaks`.
 
 use crate::cli::PeaksArgs;
+use crate::device::gpu::GpuOptions;
 use crate::device::{Device as _, DeviceSpec, Peaks};
 use crate::exit::{Exit, OrExit as _, Outcome, from_output};
 use crate::report::units;
@@ -14,7 +15,11 @@ use std::io::{self, Write};
 pub fn run(args: &PeaksArgs) -> Outcome {
     let peaks = match &args.device {
         // Nothing can be measured on an emulated device: its data sheet is shown.
-        DeviceSpec::Emu(_) => super::open_device(&args.device, Fp8Flavor::Ocp, None, None)?.peaks().or_device()?,
+        DeviceSpec::Emu(_) | DeviceSpec::Hip(_) | DeviceSpec::HipAll => {
+            let mut device = super::open_device(&args.device, Fp8Flavor::Ocp, None, None, GpuOptions::default())?;
+            super::announce(&args.device, device.info());
+            device.peaks().or_device()?
+        }
         DeviceSpec::Auto | DeviceSpec::Host => {
             let mut host = super::open_host(Fp8Flavor::Ocp);
             if args.kept { host.peaks() } else { host.measure_peaks() }.or_device()?

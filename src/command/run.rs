@@ -1,19 +1,27 @@
 //! `kbench run`: inventory → cases → a device → results.
 
+mod replay;
+mod sinks;
+
+use super::{note, worker_failure};
 use crate::cli::RunArgs;
 use crate::command::inventory;
-use crate::device::{Device, Peaks};
+use crate::counters::Request;
+use crate::device::Peaks;
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
+use crate::journal::{Journal, Saved};
 use crate::plan::{Plan, Planned, Selection};
-use crate::report::document::{InventorySummary, Options, RunDocument, SCHEMA, Tool};
-use crate::report::{CaseResult, Format, Status, csv, markdown, table, units};
-use crate::runner::{self, Settings};
-use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::report::document::{InventorySummary, Options, RunDocument, Schema, Tool};
+use crate::report::{CaseResult, Status, units};
+use crate::worker::message::Open;
+use crate::worker::{Limits, Supervisor};
+use kbench_counters::rocprofv3::Run;
 use kbench_workload::CaseOptions;
-use std::fs;
-use std::io::{self, IsTerminal as _, Write};
-use std::path::{Path, PathBuf};
+use replay::{Replay, all_tasks};
+use sinks::Sinks;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,6 +31,14 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// On bad input, on an output that cannot be written, on a device without peaks.
 pub fn run(args: &RunArgs) -> Outcome {
+    run_with(args, args.counters(), &mut None)
+}
+
+/// Runs with these counters. `records` takes the counted dispatches where they are asked for.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut Option<Run>) -> Outcome {
     if args.shapes.is_empty() {
         return Err(usage(
             "no profile was given: `kbench --shapes FILE|DIR` replays one, `kbench --help` shows examples",
@@ -30,9 +46,14 @@ pub fn run(args: &RunArgs) -> Outcome {
     }
     let format = super::format_of(args.format, args.output.as_deref())?;
     let inventory = inventory::read(&args.shapes, &args.read)?;
-    let mut device = super::open_device(&args.device, args.fp8.into(), args.kernels.as_deref(), args.emu_sample)?;
-    let options = CaseOptions { fp8: device.info().fp8, seed: args.seed };
-    let plan = Plan::new(&inventory, &selection(args), options);
+    let saved = args.resume.as_deref().map(Saved::read).transpose().or_usage()?;
+    let open = Open::new(&args.device, args.fp8.into(), args.kernels.clone(), args.emu_sample);
+    let open = Open { flush_icache: args.flush_icache, counters, ..open };
+    let limits = Limits { scale: args.watchdog, ..Limits::default() };
+    let plan;
+    let mut supervisor = super::open_worker(&args.device, open, limits)?;
+    let hello = supervisor.hello().clone();
+    plan = Plan::new(&inventory, &selection(args), CaseOptions { fp8: hello.info.fp8, seed: args.seed });
     if plan.cases.is_empty() {
         return Err(nothing_to_do(args, &inventory));
     }
@@ -44,31 +65,26 @@ pub fn run(args: &RunArgs) -> Outcome {
         dry_run(&mut io::stdout().lock(), &plan, args.explain).map_err(from_output)?;
         return Ok(Exit::Ok);
     }
-    let peaks = measured_peaks(device.as_mut())?;
+    let peaks = measured_peaks(&mut supervisor)?;
     let document = RunDocument {
-        schema: SCHEMA,
+        schema: Schema,
         tool: Tool::this(),
-        device: device.info().clone(),
-        environment: device.environment().into_iter().collect(),
+        device: hello.info,
+        environment: hello.environment,
         options: Options {
             seed: args.seed,
             precision: args.precision,
             time_budget_ns: args.time_budget.as_nanos() as u64,
             cache: args.cache.modes(),
+            kernels: args.kernels.as_ref().map(|path| path.display().to_string()),
+            emu_sample: args.emu_sample,
         },
         inventory: InventorySummary::new(&inventory, &plan),
         cases: Vec::new(),
         interrupted: false,
     };
     let sinks = Sinks::new(args, format)?;
-    let document = replay(args, device.as_mut(), &plan, &peaks, document, &sinks)?;
-    sinks.finish(&document)?;
-    if let Some(name) = &args.save {
-        let id = super::kept::save(&args.store, name, &document)?;
-        note(&format!("saved as {name} ({id})"));
-    }
-    let statuses: Vec<Status> = document.cases.iter().map(|case| case.status).collect();
-    Ok(exit_of(document.interrupted, &statuses))
+    replay(args, &mut supervisor, (&plan, &peaks), document, &sinks, saved, records)
 }
 
 fn selection(args: &RunArgs) -> Selection {
@@ -93,14 +109,9 @@ fn nothing_to_do(args: &RunArgs, inventory: &kbench_profile::Inventory) -> Failu
     ))
 }
 
-/// A line on stderr.
-fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
-}
-
-fn measured_peaks(device: &mut dyn Device) -> Result<Peaks, Failure> {
+fn measured_peaks(supervisor: &mut Supervisor<'_>) -> Result<Peaks, Failure> {
     let begin = Instant::now();
-    let peaks = device.peaks().or_device()?;
+    let peaks = supervisor.peaks(&mut note).map_err(worker_failure)?;
     if begin.elapsed() > Duration::from_millis(500) {
         note(&format!(
             "peaks measured in {:.1} s and kept (`kbench peaks` measures again)",
@@ -110,158 +121,109 @@ fn measured_peaks(device: &mut dyn Device) -> Result<Peaks, Failure> {
     Ok(peaks)
 }
 
-/// Runs the cases one by one; each result is written before the next begins.
-fn replay(
+/// Runs the cases that have no result yet; each one that ends is in the journal before the next is waited for.
+fn replay<'a>(
     args: &RunArgs,
-    device: &mut dyn Device,
-    plan: &Plan,
-    peaks: &Peaks,
+    supervisor: &mut Supervisor<'a>,
+    (plan, peaks): (&'a Plan, &Peaks),
     mut document: RunDocument,
-    sinks: &Sinks,
-) -> Result<RunDocument, Failure> {
+    sinks: &Sinks<'_>,
+    saved: Option<Saved>,
+    records: &mut Option<Run>,
+) -> Outcome {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
     // Without a handler (another one is set, as in an embedding program) an interrupt simply ends the process.
     let _ = ctrlc::set_handler(move || handler.store(true, Ordering::SeqCst));
-    let modes = args.cache.modes();
-    let mut work: Vec<_> = plan.cases.iter().flat_map(|case| modes.iter().map(move |mode| (case, *mode))).collect();
-    work.reverse();
-    let bar = progress_bar(work.len() as u64);
-    let deadline = Instant::now() + args.time_budget;
+    let (tasks, ids) = all_tasks(&plan.cases, &args.cache.modes());
+    let mut known = match saved {
+        Some(saved) => take_over(saved, &mut document, &ids, args)?,
+        None => BTreeMap::new(),
+    };
+    let journal = begin_journal(args, sinks, &document, &ids, &known)?;
+    for task in &tasks {
+        if let Err(reason) = &task.planned.workload {
+            let result = CaseResult::new(task.planned).ended(Status::Skipped, reason.clone());
+            known.entry(task.index).or_insert(CaseResult { id: ids[task.index].clone(), ..result });
+        }
+    }
+    let mut replay = Replay::new(args, sinks, (&tasks, &ids), journal, known);
     sinks.begin()?;
-    while let Some((case, cache)) = work.pop() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let runnable = work.iter().filter(|(case, _)| case.workload.is_ok()).count() as u32 + 1;
-        let settings = Settings {
-            cache,
-            seed: args.seed,
-            precision: args.precision,
-            // What quick cases leave over goes to the later ones.
-            budget: left / runnable,
-            left,
-        };
-        bar.set_message(units::shorten(&case.id, 60));
-        let mut result = if stop.load(Ordering::SeqCst) {
-            document.interrupted = true;
-            CaseResult::new(case).ended(Status::Skipped, "the run was interrupted before its turn")
-        } else {
-            runner::run_case(device, case, peaks, &settings, &stop)
-        };
-        if modes.len() > 1 {
-            result.id = format!("{}@{}", result.id, cache.name());
+    replay.show()?;
+    supervisor.run(&replay.open_tasks(), peaks, &stop, &mut replay)?;
+    let (cases, journal, found) = replay.into_results();
+    *records = found;
+    document.interrupted = stop.load(Ordering::SeqCst);
+    document.cases = cases;
+    let finished = sinks.finish(&document);
+    match journal {
+        // The results may not have gone where they were to go: then the journal is all there is.
+        Some(journal) if finished.is_ok() && !document.interrupted => journal.delete(),
+        Some(mut journal) => {
+            journal.sync().or_usage()?;
+            note(&format!("`--resume {}` with the same arguments goes on", journal.path().display()));
         }
-        bar.suspend(|| sinks.case(&result, case, args.explain))?;
-        document.cases.push(result);
-        sinks.keep(&document)?;
-        bar.inc(1);
+        None => {}
     }
-    bar.finish_and_clear();
-    document.interrupted |= stop.load(Ordering::SeqCst);
-    Ok(document)
+    finished?;
+    if let Some(name) = &args.save {
+        let id = super::kept::save(&args.store, name, &document)?;
+        note(&format!("saved as {name} ({id})"));
+    }
+    let statuses: Vec<Status> = document.cases.iter().map(|case| case.status).collect();
+    Ok(exit_of(document.interrupted, &statuses))
 }
 
-fn progress_bar(cases: u64) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {msg}");
-    let bar = ProgressBar::new(cases).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
+/// The cases of an earlier run that need not run again; the document says where they come from.
+fn take_over(
+    saved: Saved,
+    document: &mut RunDocument,
+    ids: &[String],
+    args: &RunArgs,
+) -> Result<BTreeMap<usize, CaseResult>, Failure> {
+    let tool = saved.run.tool.clone();
+    let known = saved.taken_over(document, ids, args.retry).or_usage()?;
+    let words = format!(
+        "{} of {} cases taken over from a run of kbench {} ({})",
+        known.len(),
+        ids.len(),
+        tool.version,
+        tool.commit
+    );
+    note(&words);
+    document.environment.insert("resumed".to_owned(), words);
+    Ok(known)
 }
 
-/// Where results go.
-struct Sinks<'a> {
-    format: Format,
-    output: Option<&'a Path>,
-    report: Option<&'a Path>,
-    /// The last run, kept whatever the options, so that a killed run is not lost.
-    last_run: Option<PathBuf>,
-}
-
-impl<'a> Sinks<'a> {
-    fn new(args: &'a RunArgs, format: Format) -> Result<Self, Failure> {
-        if let Some(dir) = &args.report {
-            fs::create_dir_all(dir).with_context(|| format!("{} could not be made", dir.display())).or_usage()?;
+/// Begins the journal. Where there is no place for one, the run goes on without.
+fn begin_journal(
+    args: &RunArgs,
+    sinks: &Sinks<'_>,
+    document: &RunDocument,
+    ids: &[String],
+    known: &BTreeMap<usize, CaseResult>,
+) -> Result<Option<Journal>, Failure> {
+    let Some(path) = sinks.journal() else { return Ok(None) };
+    let replaces = args.resume.as_ref().is_some_and(|resumed| same_file(resumed, &path));
+    match Journal::create(&path, document, ids, known, replaces) {
+        Ok((journal, None)) => Ok(Some(journal)),
+        Ok((journal, Some(old))) => {
+            note(&format!(
+                "an earlier run was not finished; its journal is now {} (--resume goes on with it)",
+                old.display()
+            ));
+            Ok(Some(journal))
         }
-        // Nothing depends on the state folder: where it cannot be made, only the safety copy is missing.
-        let last_run =
-            super::state_dir().filter(|dir| fs::create_dir_all(dir).is_ok()).map(|dir| dir.join("last-run.json"));
-        Ok(Self { format, output: args.output.as_deref(), report: args.report.as_deref(), last_run })
-    }
-
-    /// True when table rows appear on stdout as cases end.
-    fn streams(&self) -> bool {
-        self.format == Format::Table && self.output.is_none()
-    }
-
-    fn begin(&self) -> Outcome<()> {
-        if self.streams() {
-            table::head(&mut io::stdout().lock()).map_err(from_output)?;
+        Err(error) if args.output.is_some() => Err(error).or_usage(),
+        Err(error) => {
+            note(&format!("without a journal: {error}"));
+            Ok(None)
         }
-        Ok(())
-    }
-
-    fn case(&self, result: &CaseResult, planned: &Planned, explain: bool) -> Outcome<()> {
-        let mut out = io::stdout().lock();
-        if self.streams() {
-            table::row(&mut out, result).map_err(from_output)?;
-            if explain {
-                explain_case(&mut out, planned).map_err(from_output)?;
-            }
-            out.flush().map_err(from_output)?;
-        }
-        Ok(())
-    }
-
-    /// Writes what there is so far.
-    fn keep(&self, document: &RunDocument) -> Outcome<()> {
-        if let Some(path) = self.output {
-            super::write_whole(path, |out| whole(out, document, self.format))?;
-        }
-        if let Some(path) = &self.last_run {
-            // A full disk must not end a run whose results still reach stdout.
-            let _ = super::write_whole(path, |out| whole(out, document, Format::Json));
-        }
-        Ok(())
-    }
-
-    fn finish(&self, document: &RunDocument) -> Outcome<()> {
-        let mut out = io::stdout().lock();
-        match (self.output, self.format) {
-            (None, Format::Table) => table::foot(&mut out, document).map_err(from_output)?,
-            (None, format) => whole(&mut out, document, format).map_err(from_output)?,
-            (Some(path), _) => {
-                self.keep(document)?;
-                note(&format!("{} cases written to {}", document.cases.len(), path.display()));
-            }
-        }
-        if let Some(dir) = self.report {
-            for (name, format) in [("run.json", Format::Json), ("cases.csv", Format::Csv), ("report.md", Format::Md)] {
-                super::write_whole(&dir.join(name), |out| whole(out, document, format))?;
-            }
-        }
-        Ok(())
     }
 }
 
-/// A whole document in a format.
-fn whole(out: &mut dyn Write, document: &RunDocument, format: Format) -> io::Result<()> {
-    match format {
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, document)?;
-            writeln!(out)
-        }
-        Format::Csv => csv::write(out, document),
-        Format::Md => markdown::write(out, document),
-        Format::Table => {
-            table::head(out)?;
-            for case in &document.cases {
-                table::row(out, case)?;
-            }
-            table::foot(out, document)
-        }
-    }
+fn same_file(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// The exit code that a run's worst case asks for: a wrong result says more than a failed launch.

@@ -11,6 +11,7 @@ pub mod gate;
 pub mod gate_file;
 pub mod metric;
 pub mod pairing;
+pub mod pairs;
 pub mod profiles;
 pub mod read;
 pub mod render_junit;

@@ -1,15 +1,21 @@
 //! What runs cases. A device prepares a case (memory, build, rotation sets), verifies it and launches it; everything
 //! above, the protocol included, is the same for every kind.
 
-pub mod emu;
+mod builds;
+pub mod gpu;
 pub mod host;
+mod outputs;
+mod rotation;
+mod runtime_build;
 mod spec;
 
 pub use spec::{DEFAULT_MODEL, DeviceSpec};
 
 use crate::measure::{Cache, Launcher};
+pub use kbench_system::Summary as Telemetry;
 use kbench_workload::{Fp8Flavor, Verification, Work, Workload};
 use serde::{Deserialize, Serialize};
+use std::time::Instant;
 
 /// The kind of a device. Only on [`Kind::Hip`] and [`Kind::Host`] is time a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,7 +134,10 @@ impl Peaks {
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The case needs more memory than there is.
-    #[error("needs {needed_bytes} B of memory, {available_bytes} B are available")]
+    #[error(
+        "{} ({needed_bytes} B are needed, {available_bytes} B are said to be available)",
+        if u128::from(*available_bytes) < *needed_bytes { "there is not enough memory" } else { "the device refused an allocation" }
+    )]
     OutOfMemory {
         /// Bytes that one set of tensors and its scratch need.
         needed_bytes: u128,
@@ -138,6 +147,12 @@ pub enum DeviceError {
     /// There is nothing that could run the case on this device.
     #[error("{0}")]
     NoBuild(String),
+    /// A launch outside of measuring did not come back.
+    #[error("the launch did not end within {} s", after_ns / 1_000_000_000)]
+    Hung {
+        /// The time allowed, ns.
+        after_ns: u64,
+    },
     /// Anything the device or its driver reports.
     #[error("{0}")]
     Failed(String),
@@ -165,6 +180,21 @@ pub trait Device {
     /// Facts about the surroundings that change results (clock governor, load, memory), by name.
     fn environment(&self) -> Vec<(String, String)>;
 
+    /// The other devices that the one asked for stands for (`hip:all`), as `--device` takes them.
+    fn others(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Its PCI address as HIP tells it (`0000:03:00.0`); `None` for what is no GPU. A profiler finds the device by it.
+    fn pci(&self) -> Option<String> {
+        None
+    }
+
+    /// True when it will not run anything any more in this process, as a GPU after a memory fault: a new process has it anew.
+    fn is_spent(&self) -> bool {
+        false
+    }
+
     /// Its peaks: measured on first use and kept, or a table.
     ///
     /// # Errors
@@ -184,6 +214,19 @@ pub trait Device {
         cache: Cache,
         seed: u64,
     ) -> Result<Box<dyn Prepared + 'a>, DeviceError>;
+
+    /// The same in two builds, the base and the candidate that the device was opened with, both ready at once.
+    ///
+    /// # Errors
+    /// As [`Device::prepare`]; and when the device was opened without a candidate.
+    fn prepare_pair<'a>(
+        &'a mut self,
+        _case: &'a dyn Workload,
+        _cache: Cache,
+        _seed: u64,
+    ) -> Result<[Box<dyn Prepared + 'a>; 2], DeviceError> {
+        Err(DeviceError::Failed("the device was opened without a second build".to_owned()))
+    }
 }
 
 /// A case that is ready to run.
@@ -204,6 +247,27 @@ pub trait Prepared {
     /// When the launch fails.
     fn verify(&mut self, seed: u64) -> Result<Vec<(&'static str, Verification)>, DeviceError>;
 
+    /// Restores what a launch may have changed, so that the next one is as the first was.
+    ///
+    /// # Errors
+    /// When the device fails, or is none whose launches are counted one by one.
+    fn restore(&mut self) -> Result<(), DeviceError> {
+        Err(DeviceError::NoBuild("launches of this device cannot be counted".to_owned()))
+    }
+
+    /// Launches once, untimed, and waits; gives the waves of each launch of the case, where they are known.
+    ///
+    /// # Errors
+    /// As [`Prepared::restore`].
+    fn replay(&mut self) -> Result<Vec<Option<u64>>, DeviceError> {
+        Err(DeviceError::NoBuild("launches of this device cannot be counted".to_owned()))
+    }
+
+    /// Clocks, power, temperatures and throttling between two moments, where the device's driver tells them.
+    fn telemetry(&self, _from: Instant, _to: Instant) -> Option<Telemetry> {
+        None
+    }
+
     /// How the case says how good the build is, once it has been verified.
     fn means(&mut self) -> Means<'_>;
 }
@@ -213,7 +277,7 @@ pub enum Means<'a> {
     /// By launches that the protocol times.
     Timed(&'a mut dyn Launcher),
     /// By what was executed: no time is measured.
-    Emulated(&'a emu::Emulated),
+    Emulated(&'a gpu::Emulated),
     /// Not at all: it has not run.
     Nothing,
 }

@@ -7,8 +7,12 @@ use std::str::FromStr;
 /// A device as the command line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceSpec {
-    /// The best device this build of kbench can drive.
+    /// The first real GPU, else the emulated MI300X.
     Auto,
+    /// A real GPU, by HIP's number.
+    Hip(u32),
+    /// Every real GPU: cases are handed to the one that is free.
+    HipAll,
     /// An emulated GPU, by its model's name.
     Emu(String),
     /// This machine's CPU.
@@ -22,6 +26,8 @@ impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DeviceSpec::Auto => f.write_str("auto"),
+            DeviceSpec::Hip(ordinal) => write!(f, "hip:{ordinal}"),
+            DeviceSpec::HipAll => f.write_str("hip:all"),
             DeviceSpec::Emu(model) => write!(f, "emu:{model}"),
             DeviceSpec::Host => f.write_str("host"),
         }
@@ -41,12 +47,14 @@ impl FromStr for DeviceSpec {
                 Ok(_) => Ok(DeviceSpec::Emu(model.to_owned())),
                 Err(error) => Err(error.to_string()),
             },
-            ("hip", _) => {
-                Err("this version of kbench cannot drive `hip` devices yet; `--device emu` runs the real kernels \
-                               on an emulated GPU, `--device host` the CPU references"
-                    .to_owned())
-            }
-            _ => Err(format!("`{text}` is no device; known are auto, emu[:MODEL] and host")),
+            ("hip", "") => Ok(DeviceSpec::Hip(0)),
+            ("hip", "all") => Ok(DeviceSpec::HipAll),
+            ("hip", which) => which.parse().map(DeviceSpec::Hip).map_err(|_| {
+                format!(
+                    "`{which}` is no number of a GPU: hip:0 is the first, hip:all are all (`kbench devices` lists them)"
+                )
+            }),
+            _ => Err(format!("`{text}` is no device; known are auto, hip[:N|:all], emu[:MODEL] and host")),
         }
     }
 }
@@ -57,10 +65,14 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_others_are_explained() {
-        for spec in [DeviceSpec::Auto, DeviceSpec::Emu("mi300x".to_owned()), DeviceSpec::Host] {
+        let emu = DeviceSpec::Emu("mi300x".to_owned());
+        for spec in
+            [DeviceSpec::Auto, DeviceSpec::Hip(0), DeviceSpec::Hip(7), DeviceSpec::HipAll, emu, DeviceSpec::Host]
+        {
             assert_eq!(spec.to_string().parse::<DeviceSpec>(), Ok(spec));
         }
-        assert!("hip:0".parse::<DeviceSpec>().unwrap_err().contains("yet"));
+        assert_eq!("hip".parse::<DeviceSpec>(), Ok(DeviceSpec::Hip(0)));
+        assert!("hip:first".parse::<DeviceSpec>().unwrap_err().contains("hip:0"));
         assert_eq!("emu".parse::<DeviceSpec>().unwrap().to_string(), "emu:mi300x");
         assert!("emu:mi1".parse::<DeviceSpec>().is_err());
         assert!("gpu".parse::<DeviceSpec>().unwrap_err().contains("no device"));

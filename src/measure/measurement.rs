@@ -6,7 +6,9 @@ use kbench_stats::{
     Fences, Interval, Outliers, Probability, Sample, StatsError, autocorrelation, mann_kendall, theil_sen,
 };
 
-use super::{Cache, Protocol, Warning, estimate::Estimate};
+use serde::{Deserialize, Serialize};
+
+use super::{Cache, Clock, Ladder, Protocol, Reading, TimeSource, Warning, estimate::Estimate};
 
 /// A drift is reported when it is more than this, relative to the median, and more than twice the precision,
 const DRIFT: f64 = 0.01;
@@ -15,6 +17,9 @@ const DRIFT_Z: f64 = 3.29;
 
 /// Share of outliers worth a warning. Of normal samples 0.7 % lie beyond Tukey's fences.
 const MANY_OUTLIERS: f64 = 0.1;
+
+/// Share of throttled samples worth a warning: a single reading can be wrong.
+const THROTTLED: f64 = 0.02;
 
 /// Shortest and longest duration that is believed, ns: a picosecond and 30 years.
 const BELIEVED_NS: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
@@ -59,7 +64,8 @@ impl fmt::Display for Refused {
 }
 
 /// Why the warm-up ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// The launch time was steady.
     Steady,
@@ -87,7 +93,8 @@ pub struct Warmup {
 }
 
 /// Why sampling stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Stopped {
     /// The interval was narrow enough at two looks in a row.
     Precision,
@@ -140,7 +147,7 @@ pub struct Measurement {
     /// Durations refused while sampling.
     pub refused: Refused,
     /// Launches after a pause for looking at the samples, not recorded: they restore caches and clocks. The launches of
-    /// the case are `warmup.launches + samples + refused + unrecorded` (and one that failed).
+    /// the case are `warmup.launches + samples + refused + unrecorded + batched` (and one that failed).
     pub unrecorded: usize,
     /// Lag-1 autocorrelation of the samples' ranks, −1..1.
     pub autocorrelation: f64,
@@ -148,6 +155,14 @@ pub struct Measurement {
     pub block: usize,
     /// Warm-up and samples together on the session clock, ns.
     pub elapsed_ns: u64,
+    /// Launches for other time sources (batches, events).
+    pub batched: usize,
+    /// Where the samples come from.
+    pub source: TimeSource,
+    /// The time sources held against each other; `None` where there is only that of the samples.
+    pub ladder: Option<Ladder>,
+    /// Clock readings beside the samples; `None` without any.
+    pub clock: Option<Clock>,
     /// What must be said beside the time, gravest first.
     pub warnings: Vec<Warning>,
 }
@@ -163,6 +178,8 @@ pub(super) struct Circumstances {
     pub(super) unrecorded: usize,
     pub(super) elapsed_ns: u64,
     pub(super) stopped: Stopped,
+    pub(super) source: TimeSource,
+    pub(super) clock: Option<Clock>,
 }
 
 impl Measurement {
@@ -189,11 +206,34 @@ impl Measurement {
             autocorrelation: autocorrelation(&sample.ranks(), 1)?,
             block: estimate.block,
             elapsed_ns: facts.elapsed_ns,
+            source: facts.source,
+            batched: 0,
+            ladder: None,
+            clock: facts.clock,
             warnings: Vec::new(),
             samples_ns,
         };
         measurement.warnings = measurement.find_warnings(protocol, facts, drift(&sample)?);
         Ok(measurement)
+    }
+
+    /// The time of one launch by the most trusted source there is, with its 95 % interval.
+    pub fn time(&self) -> Reading {
+        self.ladder.as_ref().map_or_else(|| self.sampled(), |ladder| ladder.used)
+    }
+
+    /// What the samples say.
+    pub(super) fn sampled(&self) -> Reading {
+        Reading { source: self.source, ns: self.median_ns, ci95_ns: self.ci95_ns, overhead: None }
+    }
+
+    /// Takes over the time sources, and what must be said of them.
+    pub(super) fn set_ladder(&mut self, ladder: Option<Ladder>, no_slope: Option<&'static str>) {
+        if let Some(disagreement) = ladder.as_ref().and_then(|ladder| ladder.disagreement) {
+            self.warnings.push(Warning::SourcesDisagree(disagreement));
+        }
+        self.warnings.extend(no_slope.map(|reason| Warning::NoSlope { reason }));
+        self.ladder = ladder;
     }
 
     /// Half of the width of the interval relative to the median.
@@ -216,6 +256,12 @@ impl Measurement {
         }
         if drift.z.abs() > DRIFT_Z && drift.change.abs() > DRIFT.max(2.0 * protocol.precision) {
             found.push(Warning::Drift { change: drift.change });
+        }
+        if let Some(clock) = &self.clock
+            && clock.throttled as f64 > THROTTLED * clock.readings as f64
+        {
+            let Clock { throttled, readings, sustained_mhz, min_mhz, .. } = *clock;
+            found.push(Warning::Throttled { throttled, readings, sustained_mhz, min_mhz });
         }
         if self.warmup.ended != Ended::Steady {
             found.push(Warning::WarmupNotSteady { change: self.warmup.change, launches: self.warmup.launches });

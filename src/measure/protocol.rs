@@ -34,7 +34,7 @@ impl Cache {
 }
 
 /// When the warm-up is over: after at least `min_launches` launches (and one on every input set when cold) and `min_ns`,
-/// as soon as the launch time is steady, and at the latest after `cap_ns` or a quarter of the budget.
+/// as soon as the launch time (and the core clock, where the device gives readings) is steady, and at the latest after `cap_ns` or a quarter of the budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarmupRule {
     /// Fewest launches, and fewest to judge steadiness by: 3..=512.
@@ -91,8 +91,13 @@ impl Protocol {
 
     /// Defaults for GPUs: an MI300X takes 400 ms or more to ramp its clocks, and some settle only after seconds.
     pub fn gpu() -> Self {
-        let warmup =
-            WarmupRule { min_ns: 400_000_000, cap_ns: 3_000_000_000, window_ns: 200_000_000, ..Self::host().warmup };
+        let warmup = WarmupRule {
+            min_launches: 5,
+            min_ns: 400_000_000,
+            cap_ns: 3_000_000_000,
+            window_ns: 200_000_000,
+            tolerance: 0.01,
+        };
         Self { warmup, min_samples: 20, budget_ns: 15_000_000_000, ..Self::host() }
     }
 
@@ -117,13 +122,15 @@ impl Protocol {
         })?;
         let looks = LookSchedule::new(self.min_samples, LOOK_RATIO)?;
         let precision = PrecisionRule::new(self.precision, LOOKS_IN_A_ROW)?;
-        Ok(Deciders { steady, looks, precision })
+        Ok(Deciders { steady_clock: steady.clone(), steady, looks, precision })
     }
 }
 
 /// What decides when a stage is over.
 pub(super) struct Deciders {
     pub(super) steady: SteadyState,
+    /// The same rule for the core clock.
+    pub(super) steady_clock: SteadyState,
     pub(super) looks: LookSchedule,
     pub(super) precision: PrecisionRule,
 }

@@ -1,14 +1,23 @@
 //! The protocol in action: warm up, sample, stop.
 
 use kbench_stats::{LookSchedule, PrecisionRule, Sample, Steadiness, SteadyState};
+use serde::{Deserialize, Serialize};
 
 use super::{
-    Cache, Ended, LaunchError, Launcher, MeasureError, Measurement, Protocol, Refused, Stopped, Warmup,
-    estimate::Estimate, measurement::Circumstances, protocol::Deciders,
+    Cache, Clock, Ended, LaunchError, Launcher, MeasureError, Measurement, Protocol, Refused, Stopped, Warmup,
+    clock::{WarmClock, believed},
+    estimate::Estimate,
+    ladder::ladder,
+    measurement::Circumstances,
+    protocol::Deciders,
+    sources,
 };
 
 /// The warm-up gets at most this share of the budget: one in so many.
 const WARMUP_SHARE: u64 = 4;
+
+/// Other time sources get this share of the budget, beyond it: one in so many.
+const SOURCES_SHARE: u64 = 10;
 
 /// A warm-up ends after this many launches even when the session clock does not move.
 const MOST_WARMUP_LAUNCHES: usize = 1_000_000;
@@ -24,7 +33,7 @@ const NOTICEABLE_PAUSE: f64 = 0.1;
 
 /// Where a measurement stands, for a progress display. Sent a few times a second at most, never between two samples
 /// that follow each other.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Progress {
     /// Warming up.
     Warmup {
@@ -57,17 +66,19 @@ pub fn measure(
     protocol: &Protocol,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, MeasureError> {
-    let Deciders { steady, looks, precision } = protocol.deciders()?;
+    let Deciders { steady, steady_clock, looks, precision } = protocol.deciders()?;
     if launcher.sets() == 0 {
         return Err(MeasureError::NoSets);
     }
     let mut session = Session::new(launcher, protocol, progress);
-    session.warm_up(steady)?;
+    session.warm_up(steady, steady_clock)?;
     let stopped = session.take_samples(looks, precision)?;
     if session.mostly_refused(&session.refused, session.samples.len(), 1) {
         return Err(session.refuse(session.refused, session.samples.len()));
     }
-    Ok(session.analyse(stopped)?)
+    let mut measurement = session.analyse(stopped)?;
+    session.compare_sources(&mut measurement)?;
+    Ok(measurement)
 }
 
 struct Session<'a> {
@@ -80,6 +91,10 @@ struct Session<'a> {
     elapsed_ns: u64,
     launches: usize,
     samples: Vec<f64>,
+    /// The core clock beside each sample.
+    clocks: Vec<Option<f64>>,
+    /// The core clock at the end of the warm-up, MHz.
+    warm_mhz: Option<f64>,
     warmup: Warmup,
     /// Refused while sampling.
     refused: Refused,
@@ -98,6 +113,8 @@ impl<'a> Session<'a> {
             elapsed_ns: 0,
             launches: 0,
             samples: Vec::with_capacity(protocol.max_samples.min(1 << 16)),
+            clocks: Vec::with_capacity(protocol.max_samples.min(1 << 16)),
+            warm_mhz: None,
             warmup: Warmup { launches: 0, ns: 0, ended: Ended::Cap, change: None, refused: Refused::default() },
             refused: Refused::default(),
             last_refused_ns: 0.0,
@@ -122,7 +139,7 @@ impl<'a> Session<'a> {
         duration.map_err(|source| self.fail(source))
     }
 
-    fn warm_up(&mut self, mut steady: SteadyState) -> Result<(), MeasureError> {
+    fn warm_up(&mut self, mut steady: SteadyState, mut steady_clock: SteadyState) -> Result<(), MeasureError> {
         let rule = &self.protocol.warmup;
         let share_ns = self.protocol.budget_ns / WARMUP_SHARE;
         let limit_ns = rule.cap_ns.min(share_ns);
@@ -133,12 +150,17 @@ impl<'a> Session<'a> {
         };
         let judge_every_ns = rule.window_ns / JUDGED_PER_WINDOW;
         let mut judge_at_ns = rule.min_ns;
+        let mut warm_clock = WarmClock::default();
         loop {
             let ns = self.launch()?;
             if self.warmup.refused.accepts(ns) {
                 steady.push(self.elapsed_ns as f64, ns)?;
             } else {
                 self.last_refused_ns = ns;
+            }
+            if let Some(mhz) = believed(self.launcher.clock_mhz()) {
+                steady_clock.push(self.elapsed_ns as f64, mhz)?;
+                warm_clock.push(self.elapsed_ns, mhz, rule.window_ns);
             }
             self.warmup.launches = self.launches;
             self.warmup.ns = self.elapsed_ns;
@@ -165,9 +187,12 @@ impl<'a> Session<'a> {
                 }
             };
             let long_enough = self.launches >= least_launches && self.elapsed_ns >= rule.min_ns;
-            let is_steady = matches!(steadiness, Steadiness::Steady(_)) && long_enough;
+            // Without readings enough to judge by, the clock has no say.
+            let clock_changes = matches!(steady_clock.assess(), Steadiness::Changing(_));
+            let is_steady = matches!(steadiness, Steadiness::Steady(_)) && long_enough && !clock_changes;
             if let Some(ended) = if is_steady { Some(Ended::Steady) } else { limit } {
                 self.warmup.ended = ended;
+                self.warm_mhz = warm_clock.median();
                 return self.settle(self.elapsed_ns, ns);
             }
             if self.warmup.change.is_some() {
@@ -198,6 +223,7 @@ impl<'a> Session<'a> {
                 continue;
             }
             self.samples.push(ns);
+            self.clocks.push(believed(self.launcher.clock_mhz()));
             if self.samples.len() >= next_look {
                 next_look = looks.after(self.samples.len());
                 if self.look(&mut precision)? {
@@ -260,6 +286,26 @@ impl<'a> Session<'a> {
         if self.samples.is_empty() { None } else { self.analyse(Stopped::Failed).ok().map(Box::new) }
     }
 
+    /// Holds the time of the samples against other sources, where the device has them.
+    fn compare_sources(&mut self, measurement: &mut Measurement) -> Result<(), MeasureError> {
+        let share_ns = self.protocol.budget_ns / SOURCES_SHARE;
+        let others =
+            sources::others(self.launcher, self.protocol.cache, measurement.median_ns, share_ns).map_err(|source| {
+                MeasureError::Launch { launch: self.launches + 1, source, partial: Some(Box::new(measurement.clone())) }
+            })?;
+        measurement.batched = others.launches;
+        measurement.elapsed_ns = self.tick();
+        let mut readings = others.readings;
+        let found = if readings.is_empty() {
+            None
+        } else {
+            readings.insert(0, measurement.sampled());
+            ladder(readings)
+        };
+        measurement.set_ladder(found, others.no_slope);
+        Ok(())
+    }
+
     fn analyse(&mut self, stopped: Stopped) -> Result<Measurement, kbench_stats::StatsError> {
         let facts = Circumstances {
             sets: self.sets,
@@ -270,6 +316,8 @@ impl<'a> Session<'a> {
             unrecorded: self.unrecorded,
             elapsed_ns: self.elapsed_ns,
             stopped,
+            source: self.launcher.source(),
+            clock: Clock::of(&self.clocks, self.warm_mhz)?,
         };
         Measurement::new(std::mem::take(&mut self.samples), self.protocol, &facts)
     }

@@ -11,10 +11,10 @@ use super::{
 const MS: f64 = 1e6;
 
 /// Seeded noise (SplitMix64 and Box–Muller): another generator than the one that resamples.
-struct Noise(u64);
+pub(super) struct Noise(pub(super) u64);
 
 impl Noise {
-    fn uniform(&mut self) -> f64 {
+    pub(super) fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,21 +22,26 @@ impl Noise {
         (((bits ^ (bits >> 31)) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
-    fn normal(&mut self) -> f64 {
+    pub(super) fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 }
 
-fn run(launcher: &mut ScriptedLauncher, protocol: &Protocol) -> Result<Measurement, MeasureError> {
+pub(super) fn run(launcher: &mut ScriptedLauncher, protocol: &Protocol) -> Result<Measurement, MeasureError> {
     measure(launcher, protocol, &mut |_| {})
 }
 
-fn codes(measurement: &Measurement) -> Vec<&'static str> {
+pub(super) fn codes(measurement: &Measurement) -> Vec<&'static str> {
     measurement.warnings.iter().map(Warning::code).collect()
 }
 
 /// What must hold of every measurement, whatever was scripted.
-fn check(measurement: &Measurement, launcher: &ScriptedLauncher, protocol: &Protocol, failed_launches: usize) {
+pub(super) fn check(
+    measurement: &Measurement,
+    launcher: &ScriptedLauncher,
+    protocol: &Protocol,
+    failed_launches: usize,
+) {
     let m = measurement;
     assert!(!m.samples_ns.is_empty() && m.samples_ns.len() <= protocol.max_samples);
     assert!(m.samples_ns.iter().all(|ns| ns.is_finite() && *ns > 0.0));
@@ -48,7 +53,8 @@ fn check(measurement: &Measurement, launcher: &ScriptedLauncher, protocol: &Prot
     }
     assert_eq!(m.ci95_ns.is_none(), codes(m).contains(&"interval_unknown"));
     assert!(m.autocorrelation.abs() <= 1.0);
-    let launches = m.warmup.launches + m.samples_ns.len() + m.refused.total() + m.unrecorded + failed_launches;
+    let launches =
+        m.warmup.launches + m.samples_ns.len() + m.refused.total() + m.unrecorded + m.batched + failed_launches;
     assert_eq!(launches, launcher.log.len(), "launches must add up");
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::Disagreement;
+
 /// Something that limits what a measurement means. [`Warning::code`] is stable; the text ([`fmt::Display`]) may change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warning {
@@ -59,6 +61,24 @@ pub enum Warning {
         /// Block length of the bootstrap.
         block: usize,
     },
+    /// Samples were taken below nine tenths of the session's own sustained clock.
+    Throttled {
+        /// How many.
+        throttled: usize,
+        /// Of how many with a clock reading.
+        readings: usize,
+        /// The sustained clock, MHz.
+        sustained_mhz: f64,
+        /// The lowest, MHz.
+        min_mhz: f64,
+    },
+    /// Dispatch timestamps and the slope of batches differ by more than 2 % and 1 µs.
+    SourcesDisagree(Disagreement),
+    /// The slope of batches was not measured, or is no duration.
+    NoSlope {
+        /// Why.
+        reason: &'static str,
+    },
     /// One step of the clock is more than the precision asked for.
     CoarseClock {
         /// The step, ns.
@@ -81,6 +101,9 @@ impl Warning {
             Self::ManyOutliers { .. } => "many_outliers",
             Self::Drift { .. } => "drift",
             Self::Autocorrelated { .. } => "autocorrelated",
+            Self::Throttled { .. } => "throttled",
+            Self::SourcesDisagree(_) => "time_sources_disagree",
+            Self::NoSlope { .. } => "no_graph_slope",
             Self::CoarseClock { .. } => "coarse_clock",
         }
     }
@@ -127,6 +150,19 @@ impl fmt::Display for Warning {
                 f,
                 "samples depend on the ones before (autocorrelation {autocorrelation:.2}); the interval is from blocks of {block}"
             ),
+            Self::Throttled { throttled, readings, sustained_mhz, min_mhz } => write!(
+                f,
+                "{throttled} of {readings} samples were taken below nine tenths of the {sustained_mhz:.0} MHz that the \
+                 session sustained (lowest {min_mhz:.0} MHz): the device throttled; let it cool down, or check its power limit"
+            ),
+            Self::SourcesDisagree(Disagreement { dispatch_ns, graph_ns }) => write!(
+                f,
+                "dispatch timestamps say {:.2} µs and back-to-back launches {:.2} µs a launch: the gap between launches, or \
+                 one of the two sources, is not what it should be",
+                dispatch_ns / 1e3,
+                graph_ns / 1e3
+            ),
+            Self::NoSlope { reason } => write!(f, "there is no time from back-to-back launches: {reason}"),
             Self::CoarseClock { resolution_ns, median_ns } => write!(
                 f,
                 "one step of the clock ({resolution_ns} ns) is {:.1} % of the time, more than the precision asked for",

@@ -1,22 +1,33 @@
 //! The result document `kbench.run/1`: docs/formats.md and docs/run.schema.json describe it. Keys are added, never renamed.
 
-use crate::device::emu::{Emulated, EmulatedCounter, EmulatedLaunch};
-use crate::device::{Build, DeviceInfo, Floor};
+mod launches;
+mod read;
+mod timing;
+
+pub use launches::{BoundDoc, CounterDoc, CountingDoc, LaunchDoc, SampledDoc};
+pub use read::{DocumentError, Schema};
+pub use timing::{Achieved, ClockDoc, SourceDoc, TimingDoc, WarmupDoc, WarningDoc};
+
+use crate::counters::CaseCounters;
+use crate::device::gpu::Emulated;
+use crate::device::{Build, DeviceInfo, Floor, Telemetry};
 use crate::measure::{Cache, Measurement};
 use crate::plan::Planned;
-use kbench_profile::{Coverage, Finding, Inventory};
-use kbench_workload::{Dtypes, Family, ShapeMap, Verification, Work};
-use serde::Serialize;
+use kbench_counters::ring::Summary;
+use kbench_profile::{Coverage, Finding, Inventory, Phase, Provenance};
+use kbench_workload::{Dtypes, Family, ShapeMap, Tolerance, Verification, Work};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The schema that documents name.
 pub const SCHEMA: &str = "kbench.run/1";
 
-/// A whole run.
-#[derive(Clone, Debug, Serialize)]
+/// A whole run. It reads back equal to what was written; keys that this version does not know are passed over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunDocument {
     /// Always [`SCHEMA`].
-    pub schema: &'static str,
+    pub schema: Schema,
     /// What made it.
     pub tool: Tool,
     /// What ran it.
@@ -34,23 +45,23 @@ pub struct RunDocument {
 }
 
 /// The tool.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
     /// Version.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
     /// Commit it was built from.
-    pub commit: &'static str,
+    pub commit: Cow<'static, str>,
 }
 
 impl Tool {
     /// This build.
     pub fn this() -> Self {
-        Self { version: env!("CARGO_PKG_VERSION"), commit: env!("KBENCH_COMMIT") }
+        Self { version: env!("CARGO_PKG_VERSION").into(), commit: env!("KBENCH_COMMIT").into() }
     }
 }
 
 /// Options that shape results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// Seed of data, routing and schedules.
     pub seed: u64,
@@ -60,10 +71,16 @@ pub struct Options {
     pub time_budget_ns: u64,
     /// Cache modes measured.
     pub cache: Vec<Cache>,
+    /// The folder or descriptor of kernels given (`--kernels`); absent when those in the program ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<String>,
+    /// Workgroups of each launch that were emulated (`--emu-sample`), when given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emu_sample: Option<u64>,
 }
 
 /// The inventory in a few numbers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InventorySummary {
     /// Files or folders.
     pub source: Vec<String>,
@@ -84,7 +101,7 @@ pub struct InventorySummary {
 }
 
 /// What a selection left out.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Cases.
     pub cases: usize,
@@ -109,7 +126,7 @@ impl InventorySummary {
 }
 
 /// How a case ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Verified and measured.
@@ -124,8 +141,21 @@ pub enum Status {
     Hung,
 }
 
+impl Status {
+    /// Name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Skipped => "skipped",
+            Status::Wrong => "wrong",
+            Status::Failed => "failed",
+            Status::Hung => "hung",
+        }
+    }
+}
+
 /// One case.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseResult {
     /// Stable name.
     pub id: String,
@@ -144,12 +174,15 @@ pub struct CaseResult {
     /// Why it is not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// True when it had no turn, or not a whole one (an interrupt, no time, no device left): `--resume` runs it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
     /// What the source did not say and was assumed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<String>,
     /// Which build ran.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub build: Option<Build>,
+    pub build: Option<BuildDoc>,
     /// Whether its output was right, before and after timing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyDoc>,
@@ -165,6 +198,9 @@ pub struct CaseResult {
     /// Measured times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingDoc>,
+    /// Clocks, power, temperatures and throttling while it was timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
     /// Rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved: Option<Achieved>,
@@ -172,32 +208,51 @@ pub struct CaseResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundDoc>,
     /// Counters by name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub counters: BTreeMap<String, EmulatedCounter>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, CounterDoc>,
+    /// How they were collected through rocprofiler-sdk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counting: Option<CountingDoc>,
+    /// The ring between the profiler and kbench, in this case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring: Option<Summary>,
     /// The launches of an emulated case.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub launches: Vec<EmulatedLaunch>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launches: Vec<LaunchDoc>,
     /// Where the time of running the case went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<Stages>,
 }
 
-/// The time that a build could not beat at peak clocks, given what it executed. It is no measured time.
-#[derive(Clone, Debug, Serialize)]
-pub struct BoundDoc {
-    /// All launches of the case together, ns.
-    pub ns: f64,
-    /// The resource that sets it.
-    pub limiter: String,
-    /// Each resource alone, ns.
-    pub by_resource: BTreeMap<String, f64>,
-    /// Floor over bound, 0 to 1: how good the build could be at best. Absent without a floor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub floor_over_bound: Option<f64>,
+/// Which build of a kernel ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildDoc {
+    /// `builtin`, `prebuilt` or `file`.
+    pub origin: String,
+    /// The file or module it comes from.
+    pub file: String,
+    /// Architecture it is built for.
+    pub arch: String,
+    /// SHA-256 of the code object; absent for the CPU references.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl BuildDoc {
+    /// What tells this build from others: where it is, for what, and its hash.
+    pub fn key(&self) -> String {
+        format!("{}@{}#{}", self.file, self.arch, self.sha256.as_deref().unwrap_or(""))
+    }
+}
+
+impl From<Build> for BuildDoc {
+    fn from(build: Build) -> Self {
+        Self { origin: build.origin.to_owned(), file: build.file, arch: build.arch, sha256: build.sha256 }
+    }
 }
 
 /// Where the time of running one case went, ns.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stages {
     /// Making and copying data.
     pub prepare_ns: u64,
@@ -208,7 +263,7 @@ pub struct Stages {
 }
 
 /// A case's weight.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WeightDoc {
     /// Calls in the profile.
     pub calls: u64,
@@ -217,20 +272,20 @@ pub struct WeightDoc {
     /// Share of kernel time.
     pub share: f64,
     /// Phase.
-    pub phase: &'static str,
+    pub phase: Phase,
     /// How the shape became known.
-    pub provenance: &'static str,
+    pub provenance: Provenance,
 }
 
 /// A verification.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerifyDoc {
     /// True when every output was right every time.
     pub passed: bool,
     /// Times that all outputs were checked.
     pub rounds: u64,
     /// The worst output's figures.
-    pub output: &'static str,
+    pub output: Cow<'static, str>,
     /// Largest absolute error.
     pub max_abs_error: f64,
     /// Largest relative error.
@@ -240,7 +295,7 @@ pub struct VerifyDoc {
     /// Elements compared, over all outputs.
     pub elements: u64,
     /// The worst output's tolerance.
-    pub tolerance: kbench_workload::Tolerance,
+    pub tolerance: Tolerance,
 }
 
 impl VerifyDoc {
@@ -253,7 +308,7 @@ impl VerifyDoc {
         Some(Self {
             passed: outputs.iter().all(|(_, check)| check.passed),
             rounds: 1,
-            output,
+            output: (*output).into(),
             max_abs_error: worst.max_abs_error,
             max_rel_error: worst.max_rel_error,
             mismatches: outputs.iter().map(|(_, check)| check.mismatches).sum(),
@@ -274,7 +329,7 @@ impl VerifyDoc {
 }
 
 /// The peaks that a floor uses.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeaksDoc {
     /// GB/s.
     pub gbps: f64,
@@ -283,61 +338,6 @@ pub struct PeaksDoc {
     pub tflops: Option<f64>,
     /// `measured on …` or `datasheet`.
     pub source: String,
-}
-
-/// Times of one case.
-#[derive(Clone, Debug, Serialize)]
-pub struct TimingDoc {
-    /// Time source: `host_clock`, `dispatch`, `graph`, `event`.
-    pub source: &'static str,
-    /// Cache state that the samples were taken in.
-    pub cache: Cache,
-    /// Bytes that the samples rotated through.
-    pub rotation_bytes: u128,
-    /// Number of samples.
-    pub samples: usize,
-    /// Median, ns.
-    pub median_ns: f64,
-    /// 95 % interval of the median, ns; `null` when there were too few samples for one.
-    pub ci95_ns: Option<[f64; 2]>,
-    /// 5th percentile, ns.
-    pub p05_ns: f64,
-    /// 95th percentile, ns.
-    pub p95_ns: f64,
-    /// Why sampling ended.
-    pub stopped: &'static str,
-    /// Launches before the first sample.
-    pub warmup_launches: u64,
-    /// Samples outside Tukey's fences: flagged, not dropped.
-    pub outliers: usize,
-    /// Durations that were refused as impossible (not positive or not finite).
-    pub refused: usize,
-    /// What may be wrong.
-    pub warnings: Vec<WarningDoc>,
-    /// Samples in order, ns.
-    pub samples_ns: Vec<f64>,
-}
-
-/// Something that limits what a time means.
-#[derive(Clone, Debug, Serialize)]
-pub struct WarningDoc {
-    /// Stable word.
-    pub code: &'static str,
-    /// One sentence.
-    pub message: String,
-}
-
-/// Rates.
-#[derive(Clone, Debug, Serialize)]
-pub struct Achieved {
-    /// Compulsory bytes over the median, GB/s.
-    pub gbps: f64,
-    /// Compulsory FLOPs over the median, TFLOP/s.
-    pub tflops: f64,
-    /// Floor over median, 0 to 1: how near to the bound the build is.
-    pub of_peak: f64,
-    /// What sets the floor: `memory` or `compute`.
-    pub limiter: &'static str,
 }
 
 impl CaseResult {
@@ -354,11 +354,12 @@ impl CaseResult {
                 calls: weight.calls,
                 total_ns: weight.total_ns,
                 share: weight.share,
-                phase: weight.phase.name(),
-                provenance: weight.provenance.name(),
+                phase: weight.phase,
+                provenance: weight.provenance,
             },
             status: Status::Skipped,
             reason: None,
+            unfinished: false,
             assumed: planned.assumed.clone(),
             build: None,
             verify: None,
@@ -366,12 +367,21 @@ impl CaseResult {
             floor_ns: None,
             peaks: None,
             timing: None,
+            telemetry: None,
             achieved: None,
             bound: None,
             counters: BTreeMap::new(),
+            counting: None,
+            ring: None,
             launches: Vec::new(),
             stages: None,
         }
+    }
+
+    /// The case as skipped because it had no turn, or not a whole one.
+    #[must_use]
+    pub fn unfinished(self, reason: impl Into<String>) -> Self {
+        Self { unfinished: true, ..self.ended(Status::Skipped, reason) }
     }
 
     /// The case with a status and a reason.
@@ -401,39 +411,42 @@ impl CaseResult {
                 floor_over_bound: self.floor_ns.filter(|_| ns > 0.0).map(|floor| floor / ns),
             }
         });
-        self.counters.clone_from(&emulated.counters);
-        self.launches.clone_from(&emulated.launches);
+        self.counters =
+            emulated.counters.iter().map(|(name, counter)| (name.clone(), launches::emulated(counter))).collect();
+        self.launches = emulated.launches.iter().map(LaunchDoc::from).collect();
+    }
+
+    /// Takes over what was counted: requested counters replace what an emulated run says under the same names.
+    pub fn set_counted(&mut self, counted: CaseCounters) {
+        self.counters.extend(counted.entries);
+        self.ring = Some(counted.ring);
+        self.counting = Some(CountingDoc {
+            failed: None,
+            passes: counted.passes,
+            confirmed: counted.confirmed,
+            reconciliation: Some(counted.reconciliation),
+            incomplete: counted.incomplete,
+            counted_ns: counted.counted_ns,
+            records: counted.records.map(Box::new),
+        });
+    }
+
+    /// Says why nothing was counted; everything else stays.
+    pub fn set_not_counted(&mut self, reason: impl Into<String>) {
+        self.counting = Some(CountingDoc { failed: Some(reason.into()), ..CountingDoc::default() });
     }
 
     /// Takes over a measurement, and the rates that follow from it.
     pub fn set_timing(&mut self, measured: &Measurement, cache: Cache, rotation_bytes: u128, floor: Option<&Floor>) {
-        let median_ns = measured.median_ns;
-        self.timing = Some(TimingDoc {
-            source: "host_clock",
-            cache,
-            rotation_bytes,
-            samples: measured.samples_ns.len(),
-            median_ns,
-            ci95_ns: measured.ci95_ns.map(|interval| [interval.lo(), interval.hi()]),
-            p05_ns: measured.p05_ns,
-            p95_ns: measured.p95_ns,
-            stopped: measured.stopped.name(),
-            warmup_launches: measured.warmup.launches as u64,
-            outliers: measured.outliers.total(),
-            refused: measured.refused.total(),
-            warnings: measured
-                .warnings
-                .iter()
-                .map(|warning| WarningDoc { code: warning.code(), message: warning.to_string() })
-                .collect(),
-            samples_ns: measured.samples_ns.clone(),
-        });
+        let timing = TimingDoc::new(measured, cache, rotation_bytes);
+        let median_ns = timing.median_ns;
+        self.timing = Some(timing);
         if let (Some(work), Some(floor)) = (&self.work, floor) {
             self.achieved = Some(Achieved {
                 gbps: work.total_bytes() as f64 / median_ns,
                 tflops: work.total_flops() as f64 / median_ns / 1e3,
                 of_peak: floor.ns / median_ns,
-                limiter: floor.limiter,
+                limiter: floor.limiter.into(),
             });
         }
     }

@@ -1,7 +1,7 @@
 //! The run as Markdown, for a report or a pull request.
 
 use super::document::{CaseResult, RunDocument, Status};
-use super::{brief, table, units};
+use super::{brief, units};
 use std::io::{self, Write};
 
 /// Writes the whole run.
@@ -59,7 +59,7 @@ pub fn write(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
         writeln!(out, "\n## Not measured\n")?;
         for case in rest {
             let reason = case.reason.as_deref().unwrap_or("no reason was given");
-            writeln!(out, "- `{}`: {}: {reason}", case.id, table::status(case.status))?;
+            writeln!(out, "- `{}`: {}: {reason}", case.id, case.status.name())?;
         }
     }
     if !run.inventory.health.is_empty() {

@@ -68,7 +68,7 @@ pub fn row(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
         }
         _ => {
             line(out, &cells)?;
-            let status = status(case.status);
+            let status = case.status.name();
             writeln!(out, "    {status}: {}", case.reason.as_deref().unwrap_or("no reason was given"))?;
         }
     }
@@ -127,8 +127,10 @@ pub fn foot(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
         // What the ± column already shows need not be said again.
         let shown = ["interval_unknown", "precision_not_reached"];
         let warnings = case.timing.iter().flat_map(|timing| &timing.warnings);
-        let told: Vec<&str> =
-            warnings.filter(|warning| !shown.contains(&warning.code)).map(|warning| warning.message.as_str()).collect();
+        let told: Vec<&str> = warnings
+            .filter(|warning| !shown.contains(&warning.code.as_ref()))
+            .map(|warning| warning.message.as_str())
+            .collect();
         if !told.is_empty() {
             writeln!(out, "warning: {} {}: {}", case.family, brief::shape(&case.shape), told.join("; "))?;
         }
@@ -136,22 +138,54 @@ pub fn foot(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes what was counted of a case through the profiler, one counter or metric a line.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn counted(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
+    let Some(counting) = &case.counting else { return Ok(()) };
+    if let Some(reason) = &counting.failed {
+        return writeln!(out, "    not counted: {reason}");
+    }
+    let asked = |name: &String| counting.passes.iter().flatten().any(|counter| counter == name);
+    for (name, counter) in &case.counters {
+        // What the emulated device says by itself is in the document.
+        if !asked(name) && counter.formula.is_none() {
+            continue;
+        }
+        let value = match (counter.value, &counter.reason) {
+            (Some(value), _) if value.fract() == 0.0 && value.abs() < 1e15 => format!("{value}"),
+            (Some(value), _) => units::significant(value, 6),
+            (None, Some(reason)) => format!("{}: {reason}", counter_word(counter.kind)),
+            (None, None) => counter_word(counter.kind).to_owned(),
+        };
+        let doubt = counter.suspicious.as_ref().map_or_else(String::new, |why| format!("  suspicious: {why}"));
+        let spread = if counter.cross_pass { "  cross_pass" } else { "" };
+        writeln!(out, "    {name:<36} {value:>18} {:<16} {}{spread}{doubt}", counter.unit, counter_word(counter.kind))?;
+    }
+    for sentence in &counting.incomplete {
+        writeln!(out, "    incomplete: {sentence}")?;
+    }
+    Ok(())
+}
+
+fn counter_word(kind: kbench_counters::metric::Kind) -> &'static str {
+    use kbench_counters::metric::Kind;
+    match kind {
+        Kind::Measured => "measured",
+        Kind::Exact => "exact",
+        Kind::Model => "model",
+        Kind::Derived => "derived",
+        Kind::Invalid => "invalid",
+        Kind::Unavailable => "unavailable",
+    }
+}
+
 fn verified(case: &CaseResult) -> String {
     match &case.verify {
         Some(verify) if verify.passed => "yes".into(),
         Some(_) => "NO".into(),
         None => "–".into(),
-    }
-}
-
-/// The word for a status.
-pub(super) fn status(status: Status) -> &'static str {
-    match status {
-        Status::Ok => "ok",
-        Status::Skipped => "skipped",
-        Status::Wrong => "wrong",
-        Status::Failed => "failed",
-        Status::Hung => "hung",
     }
 }
 

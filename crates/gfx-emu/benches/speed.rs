@@ -8,7 +8,8 @@ use kbench_gfx_emu::mem::Memory;
 use kbench_gfx_emu::model::Model;
 use std::process::Command;
 
-const ROWS: u32 = 512;
+/// The tokens of a prefill chunk.
+const ROWS: u32 = 2048;
 const HIDDEN: u32 = 4096;
 
 /// A row of bf16 a workgroup: sum of squares by LDS, then scaled by the weight; as compilers write it.

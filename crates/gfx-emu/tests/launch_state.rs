@@ -176,3 +176,27 @@ fn counts_and_samples() {
     let ran: Vec<u32> = device.read::<u32>(out, 6400).into_iter().step_by(64).filter(|value| *value > 0).collect();
     assert_eq!(ran, [1, 25, 50, 75, 100]);
 }
+
+/// Steps are kept from launch to launch, but what runs is what device memory holds.
+#[test]
+fn code_that_was_written_to_runs_as_it_is_now() {
+    let body = "s_load_dwordx2 s[4:5], s[0:1], 0\nv_lshlrev_b32 v1, 2, v0\nv_mov_b32 v2, 0x12345678\ns_waitcnt lgkmcnt(0)\nglobal_store_dword v1, v2, s[4:5]";
+    let Some(code) = assemble(Arch::Gfx942, body, &Kernel::default()) else { return };
+    let mut device = Device::new(Arch::Gfx942, &code);
+    let out = device.buffer("out", &[0_u32; 64]);
+    let kernarg = Args::default().u64(out).done();
+    let first = run(&mut device, [1; 3], [64, 1, 1], 0, kernarg.clone());
+    assert_eq!(device.read::<u32>(out, 64), [0x1234_5678; 64]);
+    let second = run(&mut device, [1; 3], [64, 1, 1], 0, kernarg.clone());
+    assert_eq!((first.counts, first.waves), (second.counts.clone(), second.waves));
+
+    let start = device.module.base() + device.module.code_start();
+    let words = device.read::<u32>(start, second.counts.len());
+    let literal = words.iter().position(|word| *word == 0x1234_5678).unwrap() as u64;
+    device.memory.write(start + literal * 4, &0x9abc_def0_u32.to_le_bytes()).unwrap();
+    for _ in 0..2 {
+        let third = run(&mut device, [1; 3], [64, 1, 1], 0, kernarg.clone());
+        assert_eq!(device.read::<u32>(out, 64), [0x9abc_def0; 64]);
+        assert_eq!(third.counts, second.counts);
+    }
+}

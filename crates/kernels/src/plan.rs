@@ -20,7 +20,7 @@ pub struct LaunchPlan {
     pub variant: String,
     /// Buffers beyond the family's tensors, in the order in which they can be made (tables of pointers last).
     pub buffers: Vec<PlannedBuffer>,
-    /// Launches, in order; never empty.
+    /// Launches, in order, those that set up first; at least one is none of these.
     pub launches: Vec<PlannedLaunch>,
 }
 
@@ -73,6 +73,8 @@ pub struct PlannedLaunch {
     pub args: Vec<PlacedArg>,
     /// Bytes to pass when the manifest says so.
     pub kernarg_size: Option<u32>,
+    /// Runs once when the data are there, outside what is timed and counted.
+    pub setup: bool,
     /// Its place in [`Build::launches`].
     pub index: usize,
 }
@@ -121,9 +123,10 @@ pub fn plan(
             launches.push(planner.launch(index, launch, &present)?);
         }
     }
-    if launches.is_empty() {
+    if launches.iter().all(|launch: &PlannedLaunch| launch.setup) {
         return Err(planner.error(build.line, "every launch is left out for this case".to_owned()));
     }
+    launches.sort_by_key(|launch| !launch.setup);
     Ok(LaunchPlan { build: build.name.clone(), variant: variant.name.clone(), buffers, launches })
 }
 
@@ -299,6 +302,7 @@ impl Planner<'_> {
             dynamic_lds,
             args: args.collect::<Result<_, ManifestError>>()?,
             kernarg_size: launch.kernarg_size,
+            setup: launch.setup,
             index,
         })
     }

@@ -106,6 +106,15 @@ fn launches_and_arguments() {
 }
 
 #[test]
+fn launches_that_set_up_come_first_and_are_not_all() {
+    let setup = format!("{LAUNCH}setup = true\n");
+    let plan = planned(&format!("{LAUNCH}{setup}")).unwrap();
+    let order: Vec<(usize, bool)> = plan.launches.iter().map(|launch| (launch.index, launch.setup)).collect();
+    assert_eq!(order, [(1, true), (0, false)]);
+    assert!(planned(&setup).unwrap_err().contains("every launch is left out"));
+}
+
+#[test]
 fn hidden_arguments_by_kind() {
     let dispatch = Dispatch {
         grid: [5, 6, 7],

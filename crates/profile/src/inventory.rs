@@ -209,7 +209,7 @@ pub struct Row {
 }
 
 /// Share of kernel time by provenance.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Share of kernel time with a shape, 0 to 1.
     pub with_shape: f64,

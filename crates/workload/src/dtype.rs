@@ -335,6 +335,33 @@ impl Serialize for Dtypes {
     }
 }
 
+impl<'de> Deserialize<'de> for Dtypes {
+    /// Reads the object that [`Serialize`] writes, roles in the order of the document.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Roles;
+        impl<'de> serde::de::Visitor<'de> for Roles {
+            type Value = Dtypes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of dtypes by role")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut entries: A) -> Result<Dtypes, A::Error> {
+                let mut dtypes = Dtypes::default();
+                while let Some((role, tag)) = entries.next_entry::<String, DtypeTag>()? {
+                    if role == "default" {
+                        dtypes.default = Some(tag);
+                    } else {
+                        dtypes = dtypes.with(&role, tag);
+                    }
+                }
+                Ok(dtypes)
+            }
+        }
+        deserializer.deserialize_map(Roles)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,6 +407,9 @@ mod tests {
         assert_eq!(dtypes.get("q"), Some(DtypeTag::Exact(Dtype::Bf16)));
         assert_eq!(dtypes.get("kv"), Some(DtypeTag::Fp8));
         assert_eq!(dtypes.to_string().parse::<Dtypes>().unwrap(), dtypes);
+        let json = serde_json::to_string(&dtypes).unwrap();
+        assert_eq!(json, r#"{"default":"bf16","kv":"fp8"}"#);
+        assert_eq!(serde_json::from_str::<Dtypes>(&json).unwrap(), dtypes);
         assert!("bf16,f16".parse::<Dtypes>().is_err());
     }
 

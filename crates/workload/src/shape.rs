@@ -256,6 +256,36 @@ impl Serialize for ShapeMap {
     }
 }
 
+impl<'de> Deserialize<'de> for ShapeMap {
+    /// Reads the object that [`Serialize`] writes, keys in the order of the document.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> serde::de::Visitor<'de> for Pairs {
+            type Value = ShapeMap;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of sizes")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut pairs: A) -> Result<ShapeMap, A::Error> {
+                use serde::de::Error as _;
+                let mut shape = ShapeMap::new();
+                while let Some((key, value)) = pairs.next_entry::<String, ShapeValue>()? {
+                    if shape.get(&key).is_some() {
+                        return Err(A::Error::custom(format!("the shape has `{key}` twice")));
+                    }
+                    if matches!(&value, ShapeValue::List(values) if values.len() > MAX_LIST) {
+                        return Err(A::Error::custom(format!("`{key}` holds more than {MAX_LIST} values")));
+                    }
+                    shape.0.push((key, value));
+                }
+                Ok(shape)
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,7 +346,9 @@ mod tests {
             ], 0..6)
         ) {
             let shape = pairs.iter().fold(ShapeMap::new(), |s, (k, v)| s.with_value(k, v.clone()));
-            prop_assert_eq!(shape.to_string().parse::<ShapeMap>().unwrap(), shape);
+            prop_assert_eq!(&shape.to_string().parse::<ShapeMap>().unwrap(), &shape);
+            let json = serde_json::to_string(&shape).unwrap();
+            prop_assert_eq!(serde_json::from_str::<ShapeMap>(&json).unwrap(), shape);
         }
     }
 }

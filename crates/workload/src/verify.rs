@@ -1,11 +1,11 @@
 //! Comparing a kernel's output with the reference.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How far a correct kernel may be from the reference. Two tiers, as aiter's `checkAllclose` has them: an element is a
 /// mismatch when |Δ| > abs + rel·|ref|; the whole fails when more than `mismatch_share` of the elements mismatch, or
 /// when one is catastrophic (not finite where the reference is, or |Δ| > abs + rel·|ref| and > half of max |ref|).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tolerance {
     /// Absolute part.
     pub abs: f64,

@@ -1,11 +1,11 @@
 //! Compulsory work: what any correct kernel must compute and move.
 
 use crate::dtype::Dtype;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// FLOPs and bytes of one call, counted exactly. Nothing wraps: counts are `u128`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// FLOPs by the dtype of the multiplied operands (a fused multiply-add is two).
     pub flops: BTreeMap<Dtype, u128>,
@@ -14,7 +14,7 @@ pub struct Work {
     /// Bytes that must be written at least once.
     pub bytes_written: u128,
     /// FLOPs that the usual tiling executes beyond the useful ones (padding of MoE blocks), by dtype; empty when equal.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub padding_flops: BTreeMap<Dtype, u128>,
     /// What the totals are made of, for `--explain`: formula with numbers, one line each.
     #[serde(skip)]

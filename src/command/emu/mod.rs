@@ -4,18 +4,22 @@ mod args;
 
 use crate::cli::{BoundsChoice, EmuArgs, EmuFormat};
 use crate::device::DEFAULT_MODEL;
-use crate::device::emu::{Emulated, Run, kind_name, summarise};
+use crate::device::gpu::Emulated;
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
+use crate::report::document::LaunchDoc;
 use crate::report::units;
 use anyhow::Context as _;
 use args::Arguments;
 use kbench_code_object::Content;
-use kbench_gfx_emu::counters::{Counters, Mix};
+use kbench_gfx_emu::bound::{CacheState, bound};
+use kbench_gfx_emu::counters::{Counters, Kind, Mix};
 use kbench_gfx_emu::exec::Wave;
 use kbench_gfx_emu::launch::{Barriers, Launch, LaunchError, Module, Options, launch};
 use kbench_gfx_emu::mem::{Bounds, Memory};
 use kbench_gfx_emu::model::Model;
+use kbench_rocm_emu::report::{LaunchBound, LaunchCounter, LaunchReport, Ran};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 
@@ -56,7 +60,17 @@ pub fn run(args: &EmuArgs) -> Outcome {
     let written = arguments.write_outputs(&memory).or_usage()?;
     let counters = Counters::of(&outcome, model);
     let mix = Mix::of(&outcome).histogram(model.arch());
-    let emulated = summarise(model, &[Run { request, outcome, kernel: Some(kernel) }]);
+    let bound = bound(&outcome, model, CacheState::Cold);
+    let ran = Ran {
+        model,
+        module: &module,
+        kernel: &kernel,
+        launch: &request,
+        outcome: &outcome,
+        bound: &bound,
+        counters: &counters,
+    };
+    let emulated = Emulated::of(vec![LaunchReport::of(&ran)]);
     let mut out = io::stdout().lock();
     match args.format {
         EmuFormat::Json => {
@@ -139,14 +153,27 @@ fn options(args: &EmuArgs, model: &Model, module: &Module) -> Options {
     options
 }
 
+/// The name of a kind in documents.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Exact => "exact",
+        Kind::Model => "model",
+        Kind::Derived => "derived",
+    }
+}
+
 /// The JSON form.
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,
     device: &'a str,
     arch: &'a str,
-    #[serde(flatten)]
-    emulated: &'a Emulated,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound: Option<&'a LaunchBound>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_bound: Option<&'a str>,
+    counters: &'a BTreeMap<String, LaunchCounter>,
+    launches: Vec<LaunchDoc>,
     all_counters: Vec<CounterDoc<'a>>,
     instructions: Vec<OpcodeDoc>,
 }
@@ -182,7 +209,10 @@ impl<'a> Document<'a> {
             schema: "kbench.emu/1",
             device: &model.marketing_name,
             arch: model.arch().name(),
-            emulated,
+            bound: emulated.bound.as_ref(),
+            no_bound: emulated.no_bound.as_deref(),
+            counters: &emulated.counters,
+            launches: emulated.launches.iter().map(LaunchDoc::from).collect(),
             all_counters,
             instructions,
         }

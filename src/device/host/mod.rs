@@ -17,6 +17,8 @@ pub struct Host {
     cpu: cpu::Cpu,
     /// Where measured peaks are kept; `None` keeps nothing.
     cache_dir: Option<PathBuf>,
+    /// What base and candidate of a comparison are slowed down by, as a share of the reference's time.
+    slow: [f64; 2],
 }
 
 impl Host {
@@ -32,7 +34,7 @@ impl Host {
             llc_bytes: cpu.llc_bytes,
             fp8,
         };
-        Self { info, cpu, cache_dir }
+        Self { info, cpu, cache_dir, slow: [0.0; 2] }
     }
 
     /// Measures the peaks now, whatever is kept, and keeps the result.
@@ -83,8 +85,59 @@ impl Device for Host {
         cache: Cache,
         seed: u64,
     ) -> Result<Box<dyn Prepared + 'a>, DeviceError> {
-        let llc = self.info.llc_bytes.unwrap_or(cpu::ASSUMED_LLC_BYTES);
-        let prepared = prepared::HostPrepared::new(case, &self.info, cache, llc, self.available_bytes(), seed)?;
-        Ok(Box::new(prepared))
+        Ok(Box::new(self.prepare_slowed(case, cache, seed, 0.0)?))
     }
+
+    fn prepare_pair<'a>(
+        &'a mut self,
+        case: &'a dyn Workload,
+        cache: Cache,
+        seed: u64,
+    ) -> Result<[Box<dyn Prepared + 'a>; 2], DeviceError> {
+        let [base, candidate] = self.slow;
+        let base = self.prepare_slowed(case, cache, seed, base)?;
+        let candidate = base.beside(candidate);
+        Ok([Box::new(base), Box::new(candidate)])
+    }
+}
+
+impl Host {
+    /// The builds of the host are its references, alone or slowed down on purpose: `reference`, `reference+3%`.
+    ///
+    /// # Errors
+    /// A sentence when a word names no such build.
+    pub fn with_pair(mut self, base: &str, candidate: &str) -> Result<Self, String> {
+        self.slow = [slow_down(base)?, slow_down(candidate)?];
+        Ok(self)
+    }
+
+    fn prepare_slowed<'a>(
+        &self,
+        case: &'a dyn Workload,
+        cache: Cache,
+        seed: u64,
+        slow: f64,
+    ) -> Result<prepared::HostPrepared<'a>, DeviceError> {
+        let llc = self.info.llc_bytes.unwrap_or(cpu::ASSUMED_LLC_BYTES);
+        prepared::HostPrepared::new(case, &self.info, cache, llc, self.available_bytes(), seed)
+            .map(|case| case.slowed(slow))
+    }
+}
+
+/// The share that a host build is slowed down by.
+fn slow_down(build: &str) -> Result<f64, String> {
+    let unknown = || {
+        format!("the host's builds are `reference` and, slowed down on purpose, such as `reference+3%`; not `{build}`")
+    };
+    let rest = build.strip_prefix("reference").ok_or_else(unknown)?;
+    if rest.is_empty() {
+        return Ok(0.0);
+    }
+    let percent = rest.strip_prefix('+').and_then(|rest| rest.strip_suffix('%')).ok_or_else(unknown)?;
+    percent
+        .parse()
+        .ok()
+        .filter(|percent| (0.0..=1000.0).contains(percent))
+        .map(|percent: f64| percent / 100.0)
+        .ok_or_else(unknown)
 }

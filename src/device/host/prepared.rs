@@ -1,27 +1,35 @@
 //! A case in host memory: rotation sets, the timed reference, and its check against the naive form.
 
+use super::super::rotation::rotation;
 use super::super::{Build, DeviceError, DeviceInfo, Means, Prepared};
 use crate::measure::{Cache, LaunchError, Launcher};
 use kbench_workload::{Role, TensorSet, Verification, Workload, narrow, random, verify};
 use rand::RngExt as _;
 use rayon::prelude::*;
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Instant;
-
-/// Sets beyond this many are not made: smaller cases cannot be rotated out of the cache and are measured warm.
-const MAX_SETS: u128 = 1 << 16;
 
 /// Elements of an output that are checked at most, and multiplications the naive form may spend on them.
 const MAX_CHECKED: usize = 2048;
 const NAIVE_FLOPS: u128 = 10_000_000;
 
+/// The rotation sets.
+struct Sets {
+    all: Vec<TensorSet>,
+    /// The seed whose untouched data the last set holds, until a launch may have changed it.
+    pristine: Option<u64>,
+}
+
 /// A case with its tensors.
 pub(super) struct HostPrepared<'a> {
     case: &'a dyn Workload,
     arch: String,
-    sets: Vec<TensorSet>,
-    /// The seed whose untouched data the last set holds, until a launch may have changed it.
-    pristine: Option<u64>,
+    /// Two builds that are compared share them, so that where data lie is the same for both.
+    sets: Rc<RefCell<Sets>>,
     cache: (Cache, Option<String>),
+    /// Share of its own time that a launch is made longer by, for comparisons with a known answer.
+    slow: f64,
     begin: Instant,
 }
 
@@ -46,51 +54,33 @@ impl<'a> HostPrepared<'a> {
             all.push(first.clone());
         }
         all.push(first);
-        Ok(Self { case, arch: info.arch.clone(), sets: all, pristine: Some(seed), cache, begin: Instant::now() })
+        let sets = Rc::new(RefCell::new(Sets { all, pristine: Some(seed) }));
+        Ok(Self { case, arch: info.arch.clone(), sets, cache, slow: 0.0, begin: Instant::now() })
     }
 }
 
-/// How many sets to rotate through. Cold needs twice the last-level cache in total; where memory or the case's
-/// smallness forbid that, the case is warm and says so.
-fn rotation(
-    set_bytes: u128,
-    cache: Cache,
-    llc_bytes: u64,
-    available_bytes: u64,
-) -> Result<(usize, (Cache, Option<String>)), DeviceError> {
-    let available = u128::from(available_bytes);
-    // A quarter more than one set leaves room for the reference's scratch.
-    let needed = set_bytes + set_bytes / 4;
-    if needed > available {
-        return Err(DeviceError::OutOfMemory { needed_bytes: needed, available_bytes });
+impl<'a> HostPrepared<'a> {
+    /// The same, made longer by a share of its own time.
+    pub(super) fn slowed(self, slow: f64) -> Self {
+        Self { slow, ..self }
     }
-    if cache == Cache::Warm {
-        return Ok((1, (Cache::Warm, None)));
+
+    /// Another build of the case, on the same sets.
+    pub(super) fn beside(&self, slow: f64) -> Self {
+        let (arch, sets, cache) = (self.arch.clone(), Rc::clone(&self.sets), self.cache.clone());
+        Self { case: self.case, arch, sets, cache, slow, begin: self.begin }
     }
-    // At least two, so that no launch finds what the one before it left.
-    let wanted = (2 * u128::from(llc_bytes)).div_ceil(set_bytes.max(1)).max(2);
-    let fitting = (available * 4 / 5 / set_bytes.max(1)).max(1);
-    let sets = wanted.min(fitting).min(MAX_SETS);
-    if sets == wanted {
-        return Ok((sets as usize, (Cache::Cold, None)));
-    }
-    let why = if sets == fitting {
-        format!("only {available_bytes} B of memory are available")
-    } else {
-        format!("one set is only {set_bytes} B")
-    };
-    let note = format!(
-        "measured warm: a cold run rotates through {} B (twice the last-level cache), but {why}",
-        2 * u128::from(llc_bytes)
-    );
-    Ok((1, (Cache::Warm, Some(note))))
 }
 
 impl Prepared for HostPrepared<'_> {
     fn build(&self) -> Build {
         Build {
             origin: "builtin",
-            file: format!("CPU reference of {}", self.case.family()),
+            file: if self.slow > 0.0 {
+                format!("CPU reference of {}, slowed down by {} %", self.case.family(), self.slow * 100.0)
+            } else {
+                format!("CPU reference of {}", self.case.family())
+            },
             arch: self.arch.clone(),
             sha256: None,
         }
@@ -101,15 +91,17 @@ impl Prepared for HostPrepared<'_> {
     }
 
     fn rotation_bytes(&self) -> u128 {
-        self.sets.iter().map(TensorSet::total_bytes).sum()
+        self.sets.borrow().all.iter().map(TensorSet::total_bytes).sum()
     }
 
     fn verify(&mut self, seed: u64) -> Result<Vec<(&'static str, Verification)>, DeviceError> {
         // The last set: on a cold rotation it is the one whose data has waited longest.
-        let Some(set) = self.sets.last_mut() else {
+        let mut sets = self.sets.borrow_mut();
+        let fresh = sets.pristine.take() == Some(seed);
+        let Some(set) = sets.all.last_mut() else {
             return Err(DeviceError::Failed("the case has no tensors".into()));
         };
-        if self.pristine.take() != Some(seed) {
+        if !fresh {
             self.case.fill(seed, set);
         }
         for tensor in &mut set.tensors {
@@ -171,7 +163,7 @@ fn choose_elements(case: &dyn Workload, set: &TensorSet, seed: u64) -> Vec<(&'st
 
 impl Launcher for HostPrepared<'_> {
     fn sets(&self) -> usize {
-        self.sets.len()
+        self.sets.borrow().all.len()
     }
 
     fn sets_touched(&self) -> bool {
@@ -183,40 +175,21 @@ impl Launcher for HostPrepared<'_> {
     }
 
     fn launch(&mut self, set: usize) -> Result<f64, LaunchError> {
-        let count = self.sets.len();
-        self.pristine = None;
-        let set = &mut self.sets[set % count];
+        let mut sets = self.sets.borrow_mut();
+        sets.pristine = None;
+        let count = sets.all.len().max(1);
+        let Some(set) = sets.all.get_mut(set % count) else {
+            return Err(LaunchError::Failed("the case has no tensors".into()));
+        };
         let begin = Instant::now();
         self.case.reference(set);
+        let alone = begin.elapsed();
+        if self.slow > 0.0 {
+            let until = alone.mul_f64(1.0 + self.slow);
+            while begin.elapsed() < until {
+                std::hint::spin_loop();
+            }
+        }
         Ok(begin.elapsed().as_nanos() as f64)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cold_rotates_through_twice_the_cache() {
-        let (sets, cache) = rotation(1000, Cache::Cold, 100_000, 1 << 30).unwrap();
-        assert_eq!((sets, cache), (200, (Cache::Cold, None)));
-        let (sets, _) = rotation(500_000, Cache::Cold, 100_000, 1 << 30).unwrap();
-        assert_eq!(sets, 2, "one set already exceeds twice the cache, and still two take turns");
-    }
-
-    #[test]
-    fn cold_that_cannot_be_is_warm_and_says_so() {
-        let (sets, (cache, note)) = rotation(1000, Cache::Cold, 100_000, 100_000).unwrap();
-        assert_eq!((sets, cache), (1, Cache::Warm));
-        assert!(note.unwrap().contains("only 100000 B of memory"));
-        let (_, (cache, note)) = rotation(1, Cache::Cold, 100_000, 1 << 30).unwrap();
-        assert_eq!(cache, Cache::Warm);
-        assert!(note.unwrap().contains("one set is only 1 B"));
-    }
-
-    #[test]
-    fn a_case_that_does_not_fit_is_an_error_with_numbers() {
-        let error = rotation(1000, Cache::Warm, 1, 1200).unwrap_err().to_string();
-        assert!(error.contains("1250") && error.contains("1200"), "{error}");
     }
 }

@@ -92,11 +92,14 @@ pub enum Src {
     Special(u8),
 }
 
-/// A step.
+/// A step. What handlers look at comes first, on as few of the host's cache lines as it takes.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Step {
     /// Its handler.
     pub run: Handler,
+    /// An immediate: offset, branch target (a dword index), bit field.
+    pub imm: i64,
     /// What it is; handlers that serve several operations look here.
     pub op: Op,
     /// Dwords of the instruction.
@@ -107,8 +110,6 @@ pub struct Step {
     pub dst: [u16; 2],
     /// Sources.
     pub src: [Src; 4],
-    /// An immediate: offset, branch target (a dword index), bit field.
-    pub imm: i64,
     /// The instruction, for handlers that want its modifiers, and for messages.
     pub inst: Inst,
 }
@@ -150,7 +151,7 @@ pub enum Unsupported {
 }
 
 /// Makes steps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compiler {
     /// Instruction set.
     pub arch: Arch,

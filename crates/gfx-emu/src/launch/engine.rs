@@ -22,8 +22,9 @@ pub(super) fn fill(bytes: &mut [u8], pattern: u32) {
     }
 }
 
-/// An XCD.
+/// An XCD. Neighbours in a list may run on different threads: they share no cache line.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Engine {
     xcc: u32,
     /// Workgroups still to start, as linear indices.
@@ -113,7 +114,7 @@ impl Engine {
             ..Env::new(options.arch, memory, &mut lds, &mut self.traffic)
         };
         let mut context = Context {
-            program: shared.program,
+            steps: shared.program.steps(),
             env,
             counts: &mut self.counts,
             barriers: options.barriers,

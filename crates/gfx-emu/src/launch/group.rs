@@ -4,7 +4,7 @@ use super::run::Barriers;
 use crate::exec::{Env, Flow, Races, Wave};
 use crate::fault::FaultKind;
 use crate::isa::Class;
-use crate::program::Program;
+use crate::program::Steps;
 
 /// Steps of a wave's turn.
 const TURN: u32 = 128;
@@ -55,9 +55,9 @@ pub(super) struct GroupFault {
 
 /// What a group needs to run.
 pub(super) struct Context<'a, 'm> {
-    pub(super) program: &'a Program,
+    pub(super) steps: Steps<'a>,
     pub(super) env: Env<'m>,
-    /// Executions of each step.
+    /// Executions of each step: as many as `steps` has slots.
     pub(super) counts: &'a mut [u64],
     pub(super) barriers: Barriers,
     pub(super) trace: Option<&'a super::run::Trace>,
@@ -130,27 +130,32 @@ impl Group {
 
 /// One turn of a wave.
 fn run_wave(wave: &mut Wave, workgroup: [u32; 3], context: &mut Context<'_, '_>) -> Result<Flow, GroupFault> {
+    let (steps, env) = (context.steps, &mut context.env);
+    let counts = &mut context.counts[..steps.len()];
+    let mut skips = wave.mode.vskip();
     for _ in 0..TURN {
         let pc = wave.pc;
-        let step = match context.program.step(pc) {
+        let step = match steps.step(pc) {
             Ok(step) => step,
-            Err(kind) => return Err(GroupFault { kind: kind.clone(), lane: None, wave: wave.id, pc }),
+            Err(kind) => return Err(GroupFault { kind: *kind, lane: None, wave: wave.id, pc }),
         };
-        context.counts[pc as usize] += 1;
+        // SAFETY: there is a step, so the counter is below the number of slots.
+        unsafe { *counts.get_unchecked_mut(pc as usize) += 1 };
         wave.executed += 1;
         wave.pc = pc + u32::from(step.len);
         if let Some(trace) = context.trace {
             trace(wave, pc, workgroup);
         }
-        if wave.mode.vskip() && is_vector(step.op.class()) {
+        if skips && is_vector(step.op.class()) {
             continue;
         }
         // SAFETY: the program was compiled for a level that this host has and for this kernel's register allocation, which
         // is what the wave was given.
-        match unsafe { (step.run)(step, wave, &mut context.env) } {
-            Flow::Next | Flow::Mode => {}
+        match unsafe { (step.run)(step, wave, env) } {
+            Flow::Next => {}
+            Flow::Mode => skips = wave.mode.vskip(),
             Flow::Fault => {
-                let (kind, lane) = context.env.fault.take().unwrap_or((FaultKind::ProgramCounter, None));
+                let (kind, lane) = env.fault.take().unwrap_or((FaultKind::ProgramCounter, None));
                 return Err(GroupFault { kind, lane, wave: wave.id, pc });
             }
             flow => return Ok(flow),

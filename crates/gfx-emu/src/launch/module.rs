@@ -1,8 +1,14 @@
 //! A code object in device memory.
 
+use crate::exec::Compiler;
 use crate::isa::Arch;
 use crate::mem::{Memory, MemoryError};
+use crate::program::Program;
 use kbench_code_object::{CodeObject, Kernel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Programs that a module keeps: one for each register allocation of its kernels.
+const PROGRAMS: usize = 32;
 
 /// Why a code object cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +35,8 @@ pub struct Module {
     object: CodeObject,
     base: u64,
     code: (u64, u64),
+    /// The steps made so far, newest last: kernels with the same registers share them from launch to launch.
+    programs: Mutex<Vec<Program>>,
 }
 
 impl Module {
@@ -49,7 +57,7 @@ impl Module {
         let executable = object.segments().iter().filter(|segment| segment.executable);
         let start = executable.clone().map(|segment| segment.address).min().unwrap_or(0) & !3;
         let end = executable.map(|segment| segment.end()).max().unwrap_or(0);
-        Ok(Self { object, base, code: (start, end) })
+        Ok(Self { object, base, code: (start, end), programs: Mutex::default() })
     }
 
     /// Its kernels.
@@ -72,9 +80,31 @@ impl Module {
         self.base
     }
 
-    /// Virtual addresses of the executable segments: first and end.
-    pub(super) fn code_range(&self) -> (u64, u64) {
-        self.code
+    /// The program of the code as device memory has it now. Steps of earlier launches are used again, unless the code has
+    /// been written to since.
+    ///
+    /// # Errors
+    /// When the memory is not the one it was loaded to.
+    pub(super) fn program(&self, memory: &Memory, compiler: Compiler) -> Result<Program, MemoryError> {
+        let (first, end) = self.code;
+        let now = memory.bytes(self.base + first, end - first)?;
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let code = match programs.last() {
+            Some(newest) if **newest.code() == *now => Arc::clone(newest.code()),
+            _ => {
+                programs.clear();
+                Arc::from(now)
+            }
+        };
+        if let Some(known) = programs.iter().find(|program| *program.compiler() == compiler) {
+            return Ok(known.clone());
+        }
+        if programs.len() == PROGRAMS {
+            programs.remove(0);
+        }
+        let program = Program::new(compiler, code);
+        programs.push(program.clone());
+        Ok(program)
     }
 
     /// Virtual address of the first executable byte: where program counters count from.

@@ -6,7 +6,7 @@ use super::state::{Addresses, Setup, registers};
 use super::{Launch, Module};
 use crate::exec::{Compiler, Level, Limits, Wave};
 use crate::fault::{Fault, FaultKind};
-use crate::isa::{Arch, Class};
+use crate::isa::{Arch, Class, Op};
 use crate::mem::{Memory, MemoryError};
 use crate::program::Program;
 use crate::traffic::{Shape, Traffic};
@@ -166,15 +166,14 @@ pub fn launch(
     let (vgprs, agprs) = registers(kernel);
     let level = options.level.unwrap_or_else(Level::detect);
     let compiler = Compiler { arch: options.arch, level, limits: Limits { vgprs, agprs } };
-    let (first, end) = module.code_range();
-    let mut code = vec![0; (end - first) as usize];
-    memory.read(module.base() + first, &mut code)?;
-    let program = Program::new(compiler, code);
+    let first = module.code_start();
+    let program = module.program(memory, compiler)?;
     let code_base = module.base() + first;
     let per_cu = occupancy(kernel, launch, options);
     let resident = options.cus_per_xcd.max(1) as usize * per_cu as usize;
 
-    let mut temporary = Temporary { memory, addresses: Vec::new() };
+    let mark = memory.mark();
+    let mut temporary = Temporary { memory, mark, addresses: Vec::new() };
     let block = kernarg::block(kernel, launch);
     let kernarg_address = temporary.place(&block, "kernel arguments")?;
     let descriptor = module.base() + kernel.descriptor_address;
@@ -211,11 +210,13 @@ pub fn launch(
 
     let mut counts = vec![0; program.len()];
     let mut traffic = Traffic::default();
+    let reached = program.reached();
     for engine in &mut engines {
-        engine.traffic.flush();
-        for (sum, count) in counts.iter_mut().zip(&engine.counts) {
+        let parts = counts.get_mut(reached.clone()).zip(engine.counts.get(reached.clone()));
+        for (sum, count) in parts.into_iter().flat_map(|(sums, parts)| sums.iter_mut().zip(parts)) {
             *sum += count;
         }
+        engine.traffic.flush();
         traffic.merge(&engine.traffic);
     }
     traffic.forget(scratch, scratch_size);
@@ -311,7 +312,7 @@ fn engines(sample: &Option<Vec<u64>>, total: u64, options: &Options, resident: u
 }
 
 /// Whether an operation is an atomic on device memory.
-fn is_atomic(op: crate::isa::Op) -> bool {
+fn is_atomic(op: Op) -> bool {
     op.class() == Class::VmemAtomic || op.class() == Class::Smem && op.name().contains("atomic")
 }
 
@@ -319,16 +320,15 @@ fn is_atomic(op: crate::isa::Op) -> bool {
 /// Such launches run on one thread, XCD after XCD in turns, so that the order is the same on every host.
 fn orders_memory(program: &Program, kernel: &Kernel, first: u64) -> bool {
     let start = (kernel.entry_address.wrapping_sub(first) / 4) as u32;
-    let end = start.saturating_add((kernel.code_size / 4) as u32);
-    let mut calls = false;
-    let mut own = program.sweep(start, end.min(program.len() as u32));
-    let atomic = own.any(|(_, inst)| {
-        calls |= matches!(inst.op, crate::isa::Op::SSwappcB64 | crate::isa::Op::SSetpcB64 | crate::isa::Op::SCallB64);
-        is_atomic(inst.op)
-    });
-    drop(own);
-    let all = || program.sweep(0, program.len() as u32).any(|(_, inst)| is_atomic(inst.op));
-    atomic || (calls && all())
+    let end = start.saturating_add((kernel.code_size / 4) as u32).min(program.len() as u32);
+    program.once(start..end, || {
+        let mut calls = false;
+        let atomic = program.sweep(start, end).any(|(_, inst)| {
+            calls |= matches!(inst.op, Op::SSwappcB64 | Op::SSetpcB64 | Op::SCallB64);
+            is_atomic(inst.op)
+        });
+        atomic || (calls && program.sweep(0, program.len() as u32).any(|(_, inst)| is_atomic(inst.op)))
+    })
 }
 
 fn run_engines(
@@ -413,6 +413,8 @@ fn limits(
 /// Allocations that last as long as the launch.
 struct Temporary<'m> {
     memory: &'m mut Memory,
+    /// Launches give their addresses back: many of them would use up all there are.
+    mark: u64,
     addresses: Vec<u64>,
 }
 
@@ -441,6 +443,7 @@ impl Drop for Temporary<'_> {
             // It was allocated here and nothing else frees it.
             let _ = self.memory.free(address);
         }
+        self.memory.rewind(self.mark);
     }
 }
 

@@ -15,12 +15,12 @@ pub(super) struct Setup {
     workgroup_ids: [bool; 3],
     workgroup_info: bool,
     scratch_offset: bool,
-    id_dims: u32,
     mode: Mode,
     entry: u32,
     vgprs: u16,
     agprs: u16,
-    block: [u32; 3],
+    /// Of each wave of a workgroup, work-item ids packed 10 bits each (v0), and the lanes that exist.
+    ids: Vec<(Vreg, u64)>,
     waves: u32,
     scratch_bytes: u32,
     poison: Option<u32>,
@@ -100,6 +100,12 @@ impl Setup {
         let mode = (rsrc1 >> 12 & 0xff) | (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9 | (rsrc1 >> 26 & 1) << 23;
         let preload_entry = if preload.length_dwords > 0 { 256 / 4 } else { 0 };
         let architected = arch != Arch::Gfx90a;
+        let id_dims = match descriptor.rsrc2.enable_vgpr_workitem_id {
+            WorkitemIds::X => 1,
+            WorkitemIds::Xy => 2,
+            WorkitemIds::Xyz | WorkitemIds::Undefined => 3,
+        };
+        let waves = launch.work_items().div_ceil(64) as u32;
         Self {
             arch,
             user,
@@ -110,17 +116,12 @@ impl Setup {
             ],
             workgroup_info: descriptor.rsrc2.enable_sgpr_workgroup_info,
             scratch_offset: descriptor.rsrc2.enable_private_segment && !architected,
-            id_dims: match descriptor.rsrc2.enable_vgpr_workitem_id {
-                WorkitemIds::X => 1,
-                WorkitemIds::Xy => 2,
-                WorkitemIds::Xyz | WorkitemIds::Undefined => 3,
-            },
             mode: Mode(mode),
             entry: entry + preload_entry,
             vgprs,
             agprs,
-            block: launch.block,
-            waves: launch.work_items().div_ceil(64) as u32,
+            ids: (0..waves).map(|wave| ids(launch.block, id_dims, options.poison.unwrap_or(0), wave)).collect(),
+            waves,
             scratch_bytes,
             poison: options.poison,
         }
@@ -146,10 +147,8 @@ impl Setup {
     pub(super) fn start(&self, wave: &mut Wave, place: Place, scratch: Addresses) {
         let undefined = self.poison.unwrap_or(0);
         wave.sgpr = [undefined; 128];
-        wave.vgpr.clear();
-        wave.vgpr.resize(self.vgprs.into(), Vreg([undefined; 64]));
-        wave.agpr.clear();
-        wave.agpr.resize(self.agprs.into(), Vreg([undefined; 64]));
+        reset(&mut wave.vgpr, self.vgprs.into(), undefined);
+        reset(&mut wave.agpr, self.agprs.into(), undefined);
         wave.scc = false;
         wave.pc = self.entry;
         wave.mode = self.mode;
@@ -187,29 +186,40 @@ impl Setup {
             wave.set_s32(code::TTMP0 + 8 + axis as u8, place.workgroup[axis]);
         }
         wave.set_s32(code::TTMP0 + 11, place.wave);
-        self.ids(wave, place.wave);
-    }
-
-    /// Work-item ids, packed 10 bits each into v0, and the lanes that exist.
-    fn ids(&self, wave: &mut Wave, index: u32) {
-        let [bx, by, bz] = self.block.map(|size| size.max(1));
-        let items = u64::from(bx) * u64::from(by) * u64::from(bz);
-        let mut mask = 0_u64;
-        for lane in 0..64_u32 {
-            let item = index * 64 + lane;
-            if u64::from(item) >= items {
-                break;
-            }
-            mask |= 1 << lane;
-            let (x, y, z) = (item % bx, item / bx % by, item / bx / by);
-            let y = if self.id_dims > 1 { y } else { 0 };
-            let z = if self.id_dims > 2 { z } else { 0 };
-            if let Some(v0) = wave.vgpr.first_mut() {
-                v0.0[lane as usize] = x | y << 10 | z << 20;
-            }
+        let (ids, lanes) = self.ids.get(place.wave as usize).copied().unwrap_or((Vreg([undefined; 64]), 0));
+        if let Some(v0) = wave.vgpr.first_mut() {
+            *v0 = ids;
         }
-        wave.set_exec(mask);
+        wave.set_exec(lanes);
     }
+}
+
+/// Makes `count` registers of one word.
+fn reset(registers: &mut Vec<Vreg>, count: usize, word: u32) {
+    if registers.len() != count || word != 0 {
+        registers.clear();
+        registers.resize(count, Vreg([word; 64]));
+        return;
+    }
+    // SAFETY: zeros are a register's bits like any others.
+    unsafe { registers.as_mut_ptr().write_bytes(0, count) };
+}
+
+/// What v0 of a wave of a workgroup holds in the lanes that exist (the others keep `undefined`), and which these are.
+fn ids(block: [u32; 3], dims: u32, undefined: u32, wave: u32) -> (Vreg, u64) {
+    let [bx, by, bz] = block.map(|size| size.max(1));
+    let items = u64::from(bx) * u64::from(by) * u64::from(bz);
+    let (mut v0, mut mask) = (Vreg([undefined; 64]), 0_u64);
+    for (lane, word) in v0.0.iter_mut().enumerate() {
+        let item = wave * 64 + lane as u32;
+        if u64::from(item) >= items {
+            break;
+        }
+        mask |= 1 << lane;
+        let (x, y, z) = (item % bx, item / bx % by, item / bx / by);
+        *word = x | if dims > 1 { y << 10 } else { 0 } | if dims > 2 { z << 20 } else { 0 };
+    }
+    (v0, mask)
 }
 
 /// The buffer resource over scratch: swizzled by lane, 4-byte elements, index stride 64, the lane added as the index.

@@ -1,12 +1,17 @@
 //! Device memory: allocations at device addresses that are never used twice, with guard gaps between them, backed by host
 //! pages that the OS provides when touched.
 //!
+//! Host memory that kernels may touch (pinned memory) is [`HostPages`], attached to each device that reaches it. Its device
+//! address is its host address, as on systems with one address space, so a pointer to it means the same on both sides. These addresses
+//! are the OS's choice: unlike all others they may come back, and differ from run to run.
+//!
 //! Every access is checked against the live allocations. Kernels run on several threads and may race as they may on a GPU,
 //! so contents are only ever touched through raw pointers; a race gives some interleaving of the bytes, as on a GPU.
 
 use crate::fault::{Access, FaultKind};
 use memmap2::{MmapMut, MmapOptions};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Page size of the device, bytes.
@@ -63,23 +68,63 @@ pub enum MemoryError {
     },
 }
 
+/// Pages of the host, zeroed, that back allocations, or that several devices and the host share.
+#[derive(Debug)]
+pub struct HostPages {
+    /// Kept for its pages; contents are touched through `start`.
+    map: MmapMut,
+    start: *mut u8,
+    bytes: u64,
+}
+
+// SAFETY: `start` points into `map`, which does not move; contents are shared between threads like a GPU's memory, through
+// raw pointers only.
+unsafe impl Send for HostPages {}
+// SAFETY: as above.
+unsafe impl Sync for HostPages {}
+
+impl HostPages {
+    /// Whole pages for `bytes`; 0 takes one.
+    ///
+    /// # Errors
+    /// When the host has no room.
+    pub fn new(bytes: u64) -> Result<Self, MemoryError> {
+        let host = |reason: String| MemoryError::Host { requested: bytes, reason };
+        let mapped = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(|| host("no such size".to_owned()))?;
+        let length = usize::try_from(mapped).map_err(|error| host(error.to_string()))?;
+        let mut map =
+            MmapOptions::new().len(length).no_reserve_swap().map_anon().map_err(|error| host(error.to_string()))?;
+        Ok(Self { start: map.as_mut_ptr(), map, bytes })
+    }
+
+    /// The first byte. It is valid for [`HostPages::bytes`] as long as `self`.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// The address of the first byte, on the host and on devices that it is attached to.
+    pub fn address(&self) -> u64 {
+        self.start as u64
+    }
+
+    /// Bytes that were asked for.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 /// One live allocation.
 #[derive(Debug)]
 struct Region {
     address: u64,
     bytes: u64,
-    map: MmapMut,
-    host: *mut u8,
+    pages: Arc<HostPages>,
+    /// It takes device memory; host memory that is attached does not.
+    is_own: bool,
     /// One bit a byte: written. Present while uninitialised reads are looked for.
     written: Option<Box<[AtomicU8]>>,
     name: String,
 }
-
-// SAFETY: `host` points into `map`, which the region owns and which does not move; contents are shared between threads like
-// a GPU's memory, through raw pointers only.
-unsafe impl Send for Region {}
-// SAFETY: as above.
-unsafe impl Sync for Region {}
 
 /// A part of an allocation that was touched lately.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +157,7 @@ pub struct Memory {
     regions: Vec<Region>,
     freed: VecDeque<(u64, u64, String)>,
     next: u64,
+    last: u64,
     used: u64,
     capacity: u64,
     bounds: Bounds,
@@ -123,10 +169,17 @@ pub struct Memory {
 impl Memory {
     /// Memory of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
+        Self::within(FIRST_ADDRESS..LAST_ADDRESS, capacity)
+    }
+
+    /// Memory whose addresses are from this range: devices of one process have addresses that differ. Once it is used up nothing
+    /// can be allocated any more.
+    pub fn within(addresses: std::ops::Range<u64>, capacity: u64) -> Self {
         Self {
             regions: Vec::new(),
             freed: VecDeque::new(),
-            next: FIRST_ADDRESS,
+            next: addresses.start,
+            last: addresses.end.min(LAST_ADDRESS),
             used: 0,
             capacity,
             bounds: Bounds::Exact,
@@ -194,20 +247,32 @@ impl Memory {
         let mapped = bytes.max(1).div_ceil(PAGE) * PAGE;
         let align = if mapped >= 1 << 21 { 1 << 21 } else { PAGE };
         let address = self.next.div_ceil(align) * align;
-        let end = address.checked_add(mapped + GUARD).filter(|end| *end < LAST_ADDRESS).ok_or(out)?;
-        let host = |reason: String| MemoryError::Host { requested: bytes, reason };
-        let length = usize::try_from(mapped).map_err(|error| host(error.to_string()))?;
-        let mut map =
-            MmapOptions::new().len(length).no_reserve_swap().map_anon().map_err(|error| host(error.to_string()))?;
+        let end = address.checked_add(mapped + GUARD).filter(|end| *end < self.last).ok_or(out)?;
+        let pages = HostPages::new(bytes)?;
         if let Some(poison) = self.poison {
-            map[..bytes as usize].fill(poison);
+            // SAFETY: the pages are new and hold `bytes`.
+            unsafe { pages.as_ptr().write_bytes(poison, bytes as usize) };
         }
         let written = track.then(|| (0..bytes.div_ceil(8)).map(|_| AtomicU8::new(0)).collect());
-        let host = map.as_mut_ptr();
-        self.regions.push(Region { address, bytes, map, host, written, name: name.to_owned() });
+        let region = Region { address, bytes, pages: Arc::new(pages), is_own: true, written, name: name.to_owned() };
+        self.insert(region);
         self.next = end;
         self.used += bytes;
         Ok(address)
+    }
+
+    fn insert(&mut self, region: Region) {
+        let place = self.regions.partition_point(|other| other.address <= region.address);
+        self.regions.insert(place, region);
+    }
+
+    /// Lets kernels touch host memory at its own address, until that is freed. It takes none of the device's memory.
+    pub fn attach(&mut self, pages: &Arc<HostPages>, name: &str) {
+        let (address, bytes) = (pages.address(), pages.bytes());
+        // The OS gives addresses out again: what was freed there is no longer what lies there.
+        self.freed.retain(|(start, freed, _)| start.wrapping_add(*freed) <= address || *start >= address + bytes);
+        let pages = Arc::clone(pages);
+        self.insert(Region { address, bytes, pages, is_own: false, written: None, name: name.to_owned() });
     }
 
     /// Frees the allocation that starts at `address`; its addresses are not used again.
@@ -219,12 +284,25 @@ impl Memory {
             return Err(MemoryError::NotAllocated { address, bytes: 0, nearest: self.nearest(address) });
         };
         let region = self.regions.remove(index);
-        self.used -= region.bytes;
+        if region.is_own {
+            self.used -= region.bytes;
+        }
         if self.freed.len() == REMEMBERED {
             self.freed.pop_front();
         }
         self.freed.push_back((region.address, region.bytes, region.name));
         Ok(())
+    }
+
+    /// Where the next allocation can start: what [`Memory::rewind`] takes.
+    pub(crate) fn mark(&self) -> u64 {
+        self.next
+    }
+
+    /// Lets addresses from `mark` on be given out again. Everything that was allocated since has been freed.
+    pub(crate) fn rewind(&mut self, mark: u64) {
+        self.next = mark;
+        self.freed.retain(|(start, ..)| *start < mark || *start >= self.last);
     }
 
     /// Start and size of the live allocation that holds `address`.
@@ -299,7 +377,7 @@ impl Memory {
         let exact = region.address + region.bytes;
         let read_end = match self.bounds {
             Bounds::Exact => exact,
-            Bounds::Page => region.address + region.map.len() as u64,
+            Bounds::Page => region.address + region.pages.map.len() as u64,
         };
         let limit = if access == Access::Read { read_end } else { exact };
         let end = end.filter(|end| *end <= limit).ok_or_else(fault)?;
@@ -307,10 +385,10 @@ impl Memory {
             self.beyond.fetch_add(1, Ordering::Relaxed);
         }
         // A read past the exact end has to come here each time, so that it is counted.
-        let range = Range { start: region.address, read_end: exact, write_end: exact, host: region.host };
+        let range = Range { start: region.address, read_end: exact, write_end: exact, host: region.pages.as_ptr() };
         ranges.recent[ranges.next] = range;
         ranges.next = (ranges.next + 1) % ranges.recent.len();
-        Ok(region.host.wrapping_add((address - region.address) as usize))
+        Ok(region.pages.as_ptr().wrapping_add((address - region.address) as usize))
     }
 
     /// Marks bytes as written, when that is tracked.
@@ -342,13 +420,18 @@ impl Memory {
         if all { Ok(()) } else { Err(FaultKind::Uninitialised { address, bytes, nearest: self.nearest(address) }) }
     }
 
-    fn host_range(&self, address: u64, bytes: u64) -> Result<(&Region, usize), MemoryError> {
+    /// The host pointer behind `bytes` at `address`, for copies from and to the host. It stays valid until the allocation is freed.
+    /// Whoever writes through it calls [`Memory::mark_written`].
+    ///
+    /// # Errors
+    /// When the range is not inside one live allocation.
+    pub fn host_pointer(&self, address: u64, bytes: u64) -> Result<*mut u8, MemoryError> {
         let wrong = || MemoryError::NotAllocated { address, bytes, nearest: self.nearest(address) };
         let after = self.regions.partition_point(|region| region.address <= address);
         let region = after.checked_sub(1).map(|index| &self.regions[index]).ok_or_else(wrong)?;
         let offset = address - region.address;
         offset.checked_add(bytes).filter(|end| *end <= region.bytes).ok_or_else(wrong)?;
-        Ok((region, offset as usize))
+        Ok(region.pages.as_ptr().wrapping_add(offset as usize))
     }
 
     /// Copies device memory to the host. No kernel runs meanwhile.
@@ -356,9 +439,20 @@ impl Memory {
     /// # Errors
     /// When the range is not inside one live allocation.
     pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), MemoryError> {
-        let (region, offset) = self.host_range(address, out.len() as u64)?;
-        out.copy_from_slice(&region.map[offset..offset + out.len()]);
+        let from = self.host_pointer(address, out.len() as u64)?;
+        // SAFETY: `from` holds that many bytes, and no `&mut` slice can lie in them.
+        unsafe { from.copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
         Ok(())
+    }
+
+    /// Bytes of device memory in place. No kernel runs meanwhile.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    pub(crate) fn bytes(&self, address: u64, bytes: u64) -> Result<&[u8], MemoryError> {
+        let start = self.host_pointer(address, bytes)?;
+        // SAFETY: `start` holds that many bytes as long as the allocation lives, which `&self` keeps, and no kernel writes meanwhile.
+        Ok(unsafe { std::slice::from_raw_parts(start, bytes as usize) })
     }
 
     /// Copies host memory to the device.
@@ -366,7 +460,6 @@ impl Memory {
     /// # Errors
     /// As [`Memory::read`].
     pub fn write(&mut self, address: u64, data: &[u8]) -> Result<(), MemoryError> {
-        self.host_range(address, data.len() as u64)?;
         self.with_bytes(address, data.len() as u64, |bytes| bytes.copy_from_slice(data))
     }
 
@@ -375,10 +468,9 @@ impl Memory {
     /// # Errors
     /// As [`Memory::read`].
     pub fn with_bytes(&mut self, address: u64, bytes: u64, edit: impl FnOnce(&mut [u8])) -> Result<(), MemoryError> {
-        let (region, offset) = self.host_range(address, bytes)?;
-        let start = region.address;
-        let index = self.regions.partition_point(|region| region.address < start);
-        edit(&mut self.regions[index].map[offset..offset + bytes as usize]);
+        let start = self.host_pointer(address, bytes)?;
+        // SAFETY: `start` holds that many bytes, and `&mut self` keeps others that go through this memory out.
+        edit(unsafe { std::slice::from_raw_parts_mut(start, bytes as usize) });
         self.mark_written(address, bytes);
         Ok(())
     }
@@ -414,6 +506,32 @@ mod tests {
         assert!(memory.resolve(&mut ranges, Access::Read, a + 4094, 4).is_err());
         assert!(memory.resolve(&mut ranges, Access::Write, a + 98, 4).is_err());
         assert_eq!(memory.reads_beyond(), 3);
+    }
+
+    #[test]
+    fn host_memory_is_reached_at_its_own_address() {
+        let pages = Arc::new(HostPages::new(100).unwrap());
+        let mut devices = [Memory::new(1 << 20), Memory::within(1 << 42..(1 << 42) + (1 << 19), 1 << 20)];
+        let own = devices.each_mut().map(|memory| memory.allocate(64, "own").unwrap());
+        assert_eq!((own[0], own[1]), (FIRST_ADDRESS, 1 << 42));
+        for memory in &mut devices {
+            let free = memory.free_bytes();
+            memory.attach(&pages, "pinned");
+            assert_eq!(memory.free_bytes(), free);
+            assert_eq!(memory.allocation(pages.address() + 99), Some((pages.address(), 100)));
+            assert!(memory.resolve(&mut Ranges::default(), Access::Write, pages.address() + 100, 1).is_err());
+        }
+        // Of the second's 512 KiB of addresses a page and a guard are taken.
+        assert!(devices[1].allocate(1 << 18, "fits").is_ok() && devices[1].allocate(1 << 18, "does not").is_err());
+        devices[0].write(pages.address() + 4, &[7; 4]).unwrap();
+        let mut back = [0; 8];
+        devices[1].read(pages.address(), &mut back).unwrap();
+        assert_eq!(back, [0, 0, 0, 0, 7, 7, 7, 7]);
+        devices[0].free(pages.address()).unwrap();
+        assert!(devices[0].read(pages.address(), &mut back).is_err());
+        devices[0].attach(&pages, "again");
+        assert!(devices[0].nearest(pages.address() + 3).contains("into `again`"));
+        assert!(devices[0].read(own[0], &mut back).is_ok());
     }
 
     #[test]

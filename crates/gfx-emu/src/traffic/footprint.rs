@@ -57,23 +57,28 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
+    #[inline]
     fn page(&mut self, number: u64) -> Option<&mut Page> {
         let place = match self.last {
             Some((last, place)) if last == number => place,
-            _ => {
-                let next = self.pages.len();
-                let place = *self.places.entry(number).or_insert(next);
-                if place == next {
-                    self.pages.push(Page { read: [0; 8], fresh: [0; 8], written: [0; 32] });
-                }
-                self.last = Some((number, place));
-                place
-            }
+            _ => self.find(number),
         };
         self.pages.get_mut(place)
     }
 
+    #[inline(never)]
+    fn find(&mut self, number: u64) -> usize {
+        let next = self.pages.len();
+        let place = *self.places.entry(number).or_insert(next);
+        if place == next {
+            self.pages.push(Page { read: [0; 8], fresh: [0; 8], written: [0; 32] });
+        }
+        self.last = Some((number, place));
+        place
+    }
+
     /// A read fetched a line.
+    #[inline]
     pub(super) fn read(&mut self, line: u64) {
         let (word, bit) = split(line % PAGE_LINES);
         if let Some(page) = self.page(line / PAGE_LINES) {
@@ -82,6 +87,7 @@ impl Footprint {
     }
 
     /// A store or an atomic wrote sectors of a line.
+    #[inline]
     pub(super) fn write(&mut self, line: u64, sectors: u8) {
         let (word, bit) = split(line % PAGE_LINES);
         let (sector_word, first) = ((line % PAGE_LINES / 16) as usize, line % 16 * 4);

@@ -34,6 +34,9 @@ pub(super) struct Cost {
     pub(super) port: u64,
 }
 
+/// Clocks that a dword of each of 64 lanes takes through the wave's port.
+pub(super) const CROSSBAR_CYCLES: u64 = 4;
+
 /// Lane groups of 16-byte reads (published measurements on CDNA3): each row is served in one clock without conflicts.
 const READ_B128: [[u8; 8]; 8] = [
     [0, 1, 2, 3, 20, 21, 22, 23],
@@ -69,7 +72,7 @@ impl LdsBanks {
     pub(super) fn cost(self, op: LdsOp, exec: u64, addresses: &[u32; 64], bytes: u32) -> Cost {
         let port = (u64::from(exec.count_ones()) * u64::from(bytes)).div_ceil(64);
         if op == LdsOp::Crossbar {
-            return Cost { active: 0, conflict: 0, port: 4 };
+            return Cost { active: 0, conflict: 0, port: CROSSBAR_CYCLES };
         }
         let wide = self == LdsBanks::Cdna4 && op == LdsOp::Read && bytes != 12;
         let (size, banks) = match (bytes, wide) {

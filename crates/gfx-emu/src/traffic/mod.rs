@@ -5,11 +5,13 @@ mod cache;
 mod footprint;
 mod lds;
 
+use crate::exec::Level;
 use crate::fault::Access;
-use cache::{Cache, Look};
 pub use cache::{CacheShape, Shape};
+use cache::{Caches, Look};
 pub use footprint::DistinctBytes;
 use footprint::Footprint;
+use lds::CROSSBAR_CYCLES;
 pub use lds::{LdsBanks, LdsOp};
 
 /// Counts of the memory system. Fields named after rocprofiler's counters have their meaning, summed over instances.
@@ -98,9 +100,11 @@ pub struct Traffic {
     line_shift: u32,
     banks: LdsBanks,
     cu: usize,
-    l1: Vec<Cache>,
-    scalar: Vec<Cache>,
-    l2: Cache,
+    /// Tags are compared with AVX-512.
+    wide: bool,
+    l1: Caches,
+    scalar: Caches,
+    l2: Caches,
     footprint: Footprint,
 }
 
@@ -113,16 +117,17 @@ impl Traffic {
             line_shift: shape.l1.line.max(1).ilog2(),
             banks: shape.banks,
             cu: 0,
-            l1: vec![Cache::new(shape.l1); cus],
-            scalar: vec![Cache::new(shape.scalar); cus.div_ceil(2)],
-            l2: Cache::new(shape.l2),
+            wide: Level::detect() == Level::V4,
+            l1: Caches::new(shape.l1, cus),
+            scalar: Caches::new(shape.scalar, cus.div_ceil(2)),
+            l2: Caches::new(shape.l2, 1),
             footprint: Footprint::default(),
         }
     }
 
     /// The instructions that follow come from this CU.
     pub fn enter(&mut self, cu: u32) {
-        self.cu = (cu as usize).min(self.l1.len().saturating_sub(1));
+        self.cu = (cu as usize).min(self.l1.count().saturating_sub(1));
     }
 
     /// Adds another XCD's counts.
@@ -143,9 +148,8 @@ impl Traffic {
 
     /// Writes back what the L2 holds, as the end of a kernel does: dirty sectors become writes to the fabric.
     pub fn flush(&mut self) {
-        for dirty in self.l2.drain_dirty() {
-            self.count_write_back(dirty);
-        }
+        let counts = &mut self.counts;
+        self.l2.drain_dirty(|sectors, lines| write_back(counts, sectors, lines));
     }
 
     fn bytes(&mut self, access: Access, bytes: u64) {
@@ -161,6 +165,26 @@ impl Traffic {
         if exec == 0 {
             return;
         }
+        #[cfg(target_arch = "x86_64")]
+        if self.wide {
+            // SAFETY: `wide` says that the host has the features.
+            return unsafe { self.lanes_wide(access, exec, addresses, bytes) };
+        }
+        // SAFETY: the plain form needs no features.
+        unsafe { self.lanes::<false>(access, exec, addresses, bytes) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,avx512f")]
+    unsafe fn lanes_wide(&mut self, access: Access, exec: u64, addresses: &[u64; 64], bytes: u32) {
+        // SAFETY: the caller's.
+        unsafe { self.lanes::<true>(access, exec, addresses, bytes) }
+    }
+
+    /// # Safety
+    /// For `WIDE` the host has AVX-512 F.
+    #[inline(always)]
+    unsafe fn lanes<const WIDE: bool>(&mut self, access: Access, exec: u64, addresses: &[u64; 64], bytes: u32) {
         self.bytes(access, u64::from(exec.count_ones()) * u64::from(bytes));
         let shift = self.line_shift;
         let mut lines = [0_u64; 128];
@@ -188,7 +212,9 @@ impl Traffic {
         }
         self.counts.tcp_total_accesses += accesses.min(64);
         for line in &lines[..count] {
-            self.line(access, *line, self.sectors(access, exec, addresses, bytes, *line));
+            let sectors = self.sectors(access, exec, addresses, bytes, *line);
+            // SAFETY: the caller's.
+            unsafe { self.line::<WIDE>(access, *line, sectors) };
         }
     }
 
@@ -208,28 +234,55 @@ impl Traffic {
     }
 
     /// The same when all 64 lanes are active and lane `i` touches `bytes` at `first + i * bytes`.
+    #[inline]
     pub fn vmem_linear(&mut self, access: Access, first: u64, bytes: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if self.wide {
+            // SAFETY: `wide` says that the host has the features.
+            return unsafe { self.linear_wide(access, first, bytes) };
+        }
+        // SAFETY: the plain form needs no features.
+        unsafe { self.linear::<false>(access, first, bytes) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,avx512f")]
+    unsafe fn linear_wide(&mut self, access: Access, first: u64, bytes: u32) {
+        // SAFETY: the caller's.
+        unsafe { self.linear::<true>(access, first, bytes) }
+    }
+
+    /// # Safety
+    /// For `WIDE` the host has AVX-512 F.
+    #[inline(always)]
+    unsafe fn linear<const WIDE: bool>(&mut self, access: Access, first: u64, bytes: u32) {
         let total = 64 * u64::from(bytes);
         self.bytes(access, total);
         self.counts.tcp_total_accesses += 16;
         let shift = self.line_shift;
         for line in first >> shift..=(first + total - 1) >> shift {
             let sectors = if access == Access::Read { 0 } else { sector_mask(first, total, line, shift) };
-            self.line(access, line, sectors);
+            // SAFETY: the caller's.
+            unsafe { self.line::<WIDE>(access, line, sectors) };
         }
     }
 
     /// One line of a vector instruction.
-    fn line(&mut self, access: Access, line: u64, sectors: u8) {
+    ///
+    /// # Safety
+    /// For `WIDE` the host has AVX-512 F.
+    #[inline(always)]
+    unsafe fn line<const WIDE: bool>(&mut self, access: Access, line: u64, sectors: u8) {
         self.counts.tcp_total_cache_accesses += 1;
         match access {
             Access::Read => {
-                let Some(l1) = self.l1.get_mut(self.cu) else { return };
-                if l1.look(line, 0) == Look::Hit {
+                // SAFETY: the caller's.
+                if unsafe { self.l1.look::<WIDE>(self.cu, line, 0) } == Look::Hit {
                     return;
                 }
                 self.counts.tcp_tcc_read_req += 1;
-                self.second_level(line, 0, true);
+                // SAFETY: the caller's.
+                unsafe { self.second_level::<WIDE>(line, 0, true) };
             }
             Access::Write | Access::Atomic => {
                 // Writes go through, 64 bytes a request; a line that the L1 holds keeps its new contents.
@@ -238,20 +291,26 @@ impl Traffic {
                     Access::Atomic => self.counts.tcp_tcc_atomic_req += halves.max(1),
                     _ => self.counts.tcp_tcc_write_req += halves.max(1),
                 }
-                self.second_level(line, sectors, access == Access::Atomic);
+                // SAFETY: the caller's.
+                unsafe { self.second_level::<WIDE>(line, sectors, access == Access::Atomic) };
             }
         }
     }
 
     /// A request at the L2; a miss that `fills` reads the line from the fabric (whole-sector writes need not).
-    fn second_level(&mut self, line: u64, sectors: u8, fills: bool) {
+    ///
+    /// # Safety
+    /// For `WIDE` the host has AVX-512 F.
+    #[inline(always)]
+    unsafe fn second_level<const WIDE: bool>(&mut self, line: u64, sectors: u8, fills: bool) {
         // The L2's lines are 128 bytes: of two 64-byte lines the second is the upper half.
         let (line, sectors) = match self.line_shift {
             6 => (line >> 1, sectors << (line % 2 * 2)),
             _ => (line, sectors),
         };
         self.counts.tcc_req += 1;
-        let found = self.l2.look(line, sectors);
+        // SAFETY: the caller's.
+        let found = unsafe { self.l2.look::<WIDE>(0, line, sectors) };
         if fills && found != Look::Hit {
             self.footprint.read(line);
         }
@@ -266,21 +325,8 @@ impl Traffic {
                     self.counts.tcc_ea_rdreq += 1;
                 }
                 if evicted != 0 {
-                    self.count_write_back(evicted);
+                    write_back(&mut self.counts, evicted, 1);
                 }
-            }
-        }
-    }
-
-    fn count_write_back(&mut self, sectors: u8) {
-        for half in [sectors & 3, sectors >> 2 & 3] {
-            match half {
-                0 => {}
-                3 => {
-                    self.counts.tcc_ea_wrreq += 1;
-                    self.counts.tcc_ea_wrreq_64b += 1;
-                }
-                _ => self.counts.tcc_ea_wrreq += 1,
             }
         }
     }
@@ -290,13 +336,22 @@ impl Traffic {
         self.counts.scalar_requests += 1;
         self.counts.scalar_bytes_read += u64::from(bytes);
         for line in address >> 6..=(address + u64::from(bytes.max(1)) - 1) >> 6 {
-            let Some(cache) = self.scalar.get_mut(self.cu / 2) else { return };
-            if cache.look(line, 0) != Look::Hit {
-                self.counts.sqc_tc_data_read_req += 1;
-                let line = if self.line_shift == 6 { line } else { line >> 1 };
-                self.second_level(line, 0, true);
+            // SAFETY: the plain form needs no features; the sets are small.
+            unsafe {
+                if self.scalar.look::<false>(self.cu / 2, line, 0) != Look::Hit {
+                    self.counts.sqc_tc_data_read_req += 1;
+                    let line = if self.line_shift == 6 { line } else { line >> 1 };
+                    self.second_level::<false>(line, 0, true);
+                }
             }
         }
+    }
+
+    /// An instruction that moves a dword of each lane of `exec` through the LDS without its memory.
+    #[inline]
+    pub(crate) fn crossed(&mut self, exec: u64) {
+        self.counts.lds_port_cycles += CROSSBAR_CYCLES;
+        self.counts.lds_bytes += u64::from(exec.count_ones()) * 4;
     }
 
     /// An LDS instruction: lane `i` of `exec` touches `bytes` at `addresses[i]`. Two-address forms call once for each.
@@ -309,7 +364,20 @@ impl Traffic {
     }
 }
 
+/// Counts `lines` lines with the same dirty sectors that leave the L2: halves of 64 bytes go to the fabric one by one.
+fn write_back(counts: &mut Counts, sectors: u8, lines: u64) {
+    for half in [sectors & 3, sectors >> 2 & 3] {
+        if half != 0 {
+            counts.tcc_ea_wrreq += lines;
+        }
+        if half == 3 {
+            counts.tcc_ea_wrreq_64b += lines;
+        }
+    }
+}
+
 /// Which 32-byte sectors of `line` the bytes at `address` touch.
+#[inline]
 fn sector_mask(address: u64, bytes: u64, line: u64, shift: u32) -> u8 {
     let (start, size) = (line << shift, 1_u64 << shift);
     let (low, high) = (address.max(start), (address + bytes).min(start + size));
@@ -317,7 +385,8 @@ fn sector_mask(address: u64, bytes: u64, line: u64, shift: u32) -> u8 {
         return 0;
     }
     let (first, last) = ((low - start) / 32, (high - 1 - start) / 32);
-    (first..=last).fold(0, |mask, sector| mask | 1 << sector)
+    // Lines have at most four sectors.
+    ((2_u16 << last.min(7)) - (1 << first.min(7))) as u8 & 15
 }
 
 #[cfg(test)]

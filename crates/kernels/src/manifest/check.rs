@@ -330,7 +330,7 @@ impl Source<'_> {
     }
 
     fn launch(&self, place: &str, raw: &Spanned<RawLaunch>) -> Result<Launch, ManifestError> {
-        let RawLaunch { kernel, when, grid, block, cluster, lds, layout, kernarg_size, args } = raw.as_ref();
+        let RawLaunch { kernel, when, setup, grid, block, cluster, lds, layout, kernarg_size, args } = raw.as_ref();
         let at = kernel.span().start;
         let name = kernel.as_ref();
         if name.is_empty() || name.len() > 4096 || name.ends_with(".kd") || name.contains(char::is_whitespace) {
@@ -364,6 +364,7 @@ impl Source<'_> {
         Ok(Launch {
             kernel: name.clone(),
             when: self.rules(place, when)?,
+            setup: *setup,
             grid: self.three(&format!("{place}: grid"), grid)?,
             block: self.three(&format!("{place}: block"), block)?,
             cluster: cluster.as_ref().map(|cluster| self.three(&format!("{place}: cluster"), cluster)).transpose()?,

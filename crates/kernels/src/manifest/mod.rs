@@ -188,6 +188,8 @@ pub struct Launch {
     pub kernel: String,
     /// Left out unless all hold.
     pub when: Vec<Rule>,
+    /// Runs once when the data are there, before the others and outside what is timed and counted.
+    pub setup: bool,
     /// Workgroups.
     pub grid: [Rule; 3],
     /// Work-items of a workgroup.

@@ -90,6 +90,8 @@ pub(super) struct RawLaunch {
     pub(super) kernel: Spanned<String>,
     #[serde(default)]
     pub(super) when: Vec<Spanned<Scalar>>,
+    #[serde(default)]
+    pub(super) setup: bool,
     pub(super) grid: Spanned<Vec<Spanned<Scalar>>>,
     pub(super) block: Spanned<Vec<Spanned<Scalar>>>,
     pub(super) cluster: Option<Spanned<Vec<Spanned<Scalar>>>>,

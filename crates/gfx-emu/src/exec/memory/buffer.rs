@@ -15,8 +15,8 @@ const BYTES: usize = 0;
 const EXTEND: usize = 1;
 const HALF: usize = 2;
 
-leveled!(loads = loads_body);
-leveled!(stores = stores_body);
+leveled!(loads = loads_body + level);
+leveled!(stores = stores_body + level);
 
 /// Makes a step of a MUBUF or MTBUF instruction.
 pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
@@ -207,7 +207,7 @@ fn dword_address(lanes: &Lanes, lane: usize, k: u64) -> u64 {
 }
 
 #[inline(always)]
-unsafe fn loads_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+unsafe fn loads_body<const L: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let (exec, bytes, extend) = (wave.exec(), u32::from(step.aux[BYTES]), Extend::from_u8(step.aux[EXTEND]));
     // SAFETY: registers were checked when the step was made.
     let lanes = unsafe { addresses(step, wave, u64::from(bytes)) };
@@ -219,10 +219,10 @@ unsafe fn loads_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
             unsafe {
                 let to = wave.registers(step.dst[0]);
                 match bytes {
-                    4 => lanes::load_rows::<1>(host, to),
-                    8 => lanes::load_rows::<2>(host, to),
-                    12 => lanes::load_rows::<3>(host, to),
-                    _ => lanes::load_rows::<4>(host, to),
+                    4 => lanes::load_rows::<1, L>(host, to),
+                    8 => lanes::load_rows::<2, L>(host, to),
+                    12 => lanes::load_rows::<3, L>(host, to),
+                    _ => lanes::load_rows::<4, L>(host, to),
                 }
             }
             env.traffic.vmem_linear(Access::Read, first, bytes);
@@ -268,7 +268,7 @@ fn dword(env: &mut Env<'_>, wave: &Wave, lanes: &Lanes, lane: usize, k: u64) -> 
 }
 
 #[inline(always)]
-unsafe fn stores_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+unsafe fn stores_body<const L: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let (exec, bytes, high) = (wave.exec(), u32::from(step.aux[BYTES]), step.aux[EXTEND] == 1);
     let Src::Vgpr(data) = step.src[1] else { return Flow::Next };
     // SAFETY: registers were checked when the step was made.
@@ -281,10 +281,10 @@ unsafe fn stores_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
             unsafe {
                 let from = wave.registers(data);
                 match bytes {
-                    4 => lanes::store_rows::<1>(host, from),
-                    8 => lanes::store_rows::<2>(host, from),
-                    12 => lanes::store_rows::<3>(host, from),
-                    _ => lanes::store_rows::<4>(host, from),
+                    4 => lanes::store_rows::<1, L>(host, from),
+                    8 => lanes::store_rows::<2, L>(host, from),
+                    12 => lanes::store_rows::<3, L>(host, from),
+                    _ => lanes::store_rows::<4, L>(host, from),
                 }
             }
             env.traffic.vmem_linear(Access::Write, first, bytes);

@@ -2,7 +2,9 @@
 
 use super::lanes::{self, Space};
 use super::{step, vector};
-use crate::exec::{Compiler, Env, Flow, Handler, Src, Step, Unsupported, Wave};
+use crate::exec::levels::{leveled, pick};
+use crate::exec::valu::simd::{self, blend};
+use crate::exec::{Compiler, Env, Flow, Handler, Src, Step, Unsupported, Vreg, Wave};
 use crate::fault::FaultKind;
 use crate::isa::{Inst, Op};
 use crate::traffic::LdsOp;
@@ -10,9 +12,9 @@ use crate::traffic::LdsOp;
 /// Makes a step of one of these.
 pub(super) fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
     let (run, dwords, data): (Handler, u16, bool) = match inst.op {
-        Op::DsSwizzleB32 => (swizzle, 1, false),
+        Op::DsSwizzleB32 => (pick!(c, swizzle), 1, false),
         Op::DsPermuteB32 => (permute, 1, true),
-        Op::DsBpermuteB32 => (bpermute, 1, true),
+        Op::DsBpermuteB32 => (pick!(c, bpermute), 1, true),
         Op::DsReadB64TrB16 => (transpose::<16, 4>, 2, false),
         Op::DsReadB64TrB8 => (transpose::<8, 8>, 2, false),
         Op::DsReadB64TrB4 => (transpose::<4, 16>, 2, false),
@@ -36,6 +38,7 @@ pub(super) unsafe fn nothing(_: &Step, _: &mut Wave, _: &mut Env<'_>) -> Flow {
 ///
 /// # Safety
 /// The register exists.
+#[inline(always)]
 unsafe fn copy(wave: &mut Wave, source: Src) -> [u32; 64] {
     match source {
         // SAFETY: the caller's.
@@ -47,20 +50,37 @@ unsafe fn copy(wave: &mut Wave, source: Src) -> [u32; 64] {
 /// Writes the active lanes.
 ///
 /// # Safety
-/// The destination exists.
-unsafe fn write(step: &Step, wave: &mut Wave, values: &[u32; 64]) {
+/// The destination exists; the host has the features of level `L`.
+#[inline(always)]
+unsafe fn write<const L: u8>(step: &Step, wave: &mut Wave, values: &Vreg) {
     let exec = wave.exec();
     // SAFETY: the caller's.
-    let to = unsafe { &mut (*wave.registers(step.dst[0])).0 };
-    for lane in 0..64 {
-        if exec >> lane & 1 == 1 {
-            to[lane] = values[lane];
+    unsafe { blend::<L>(wave.registers(step.dst[0]), values, exec) };
+}
+
+/// Lane i gets the data of lane `source[i]` (below 64), 0 where that is inactive.
+///
+/// # Safety
+/// As [`write`].
+#[inline(always)]
+unsafe fn take<const L: u8>(step: &Step, wave: &mut Wave, source: &[u8; 64], data: [u32; 64]) {
+    let exec = wave.exec();
+    let mut data = Vreg(data);
+    if exec != !0 {
+        for lane in 0..64 {
+            data.0[lane] &= 0_u32.wrapping_sub((exec >> lane & 1) as u32);
         }
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        simd::permute::<L>(&mut data, source);
+        write::<L>(step, wave, &data);
     }
 }
 
+#[inline(always)]
 fn crossed(env: &mut Env<'_>, exec: u64) -> Flow {
-    env.traffic.lds(LdsOp::Crossbar, exec, &[0; 64], 4);
+    env.traffic.crossed(exec);
     Flow::Next
 }
 
@@ -95,17 +115,19 @@ fn swizzle_source(pattern: u32, lane: usize) -> usize {
     (lane & 0x20) | ((((lane as u32 & 0x1f) & and) | or) ^ xor) as usize
 }
 
-unsafe fn swizzle(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-    let (exec, pattern) = (wave.exec(), step.imm as u32 & 0xffff);
+leveled!(swizzle = swizzle_body + level);
+leveled!(bpermute = bpermute_body + level);
+
+#[inline(always)]
+unsafe fn swizzle_body<const L: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    let pattern = step.imm as u32 & 0xffff;
+    let source = std::array::from_fn(|lane| swizzle_source(pattern, lane) as u8);
     // SAFETY: registers were checked when the step was made.
-    let from = unsafe { copy(wave, step.src[0]) };
-    let values = std::array::from_fn(|lane| {
-        let source = swizzle_source(pattern, lane);
-        if exec >> source & 1 == 1 { from[source] } else { 0 }
-    });
-    // SAFETY: as above.
-    unsafe { write(step, wave, &values) };
-    crossed(env, exec)
+    unsafe {
+        let data = copy(wave, step.src[0]);
+        take::<L>(step, wave, &source, data);
+    }
+    crossed(env, wave.exec())
 }
 
 /// Each active lane sends its data to lane (address + offset) / 4; the highest sender wins.
@@ -113,27 +135,28 @@ unsafe fn permute(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let exec = wave.exec();
     // SAFETY: registers were checked when the step was made.
     let (address, data) = unsafe { (copy(wave, step.src[0]), copy(wave, step.src[1])) };
-    let mut values = [0; 64];
+    let mut values = Vreg([0; 64]);
     for lane in (0..64).filter(|lane| exec >> lane & 1 == 1) {
-        values[(address[lane].wrapping_add(step.imm as u32) / 4 % 64) as usize] = data[lane];
+        values.0[(address[lane].wrapping_add(step.imm as u32) / 4 % 64) as usize] = data[lane];
     }
     // SAFETY: as above.
-    unsafe { write(step, wave, &values) };
+    unsafe { write::<{ simd::BASE }>(step, wave, &values) };
     crossed(env, exec)
 }
 
 /// Each active lane takes the data of lane (address + offset) / 4; an inactive one gives 0.
-unsafe fn bpermute(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-    let exec = wave.exec();
+#[inline(always)]
+unsafe fn bpermute_body<const L: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     // SAFETY: registers were checked when the step was made.
-    let (address, data) = unsafe { (copy(wave, step.src[0]), copy(wave, step.src[1])) };
-    let values = std::array::from_fn(|lane| {
-        let source = address[lane].wrapping_add(step.imm as u32) / 4 % 64;
-        if exec >> source & 1 == 1 { data[source as usize] } else { 0 }
-    });
-    // SAFETY: as above.
-    unsafe { write(step, wave, &values) };
-    crossed(env, exec)
+    unsafe {
+        let (address, data) = (copy(wave, step.src[0]), copy(wave, step.src[1]));
+        let mut source = [0; 64];
+        for lane in 0..64 {
+            source[lane] = (address[lane].wrapping_add(step.imm as u32) >> 2 & 63) as u8;
+        }
+        take::<L>(step, wave, &source, data);
+    }
+    crossed(env, wave.exec())
 }
 
 /// Transposing read in groups of 16 lanes: `ROWS` rows of 16 items of `BITS` bits, spread over the lanes as they were

@@ -85,9 +85,9 @@ const N2: usize = 2;
 const N3: usize = 3;
 const N4: usize = 4;
 
-leveled!(load_dwords = load_dwords_body<const N: usize>);
+leveled!(load_dwords = load_dwords_body<const N: usize> + level);
 leveled!(load_part = load_part_body);
-leveled!(store_dwords = store_dwords_body<const N: usize>);
+leveled!(store_dwords = store_dwords_body<const N: usize> + level);
 leveled!(store_part = store_part_body);
 leveled!(load_to_lds = load_to_lds_body);
 leveled!(atomics = atomics_body);
@@ -216,7 +216,7 @@ fn count_scratch(wave: &Wave, env: &mut Env<'_>, access: Access, exec: u64, at: 
 }
 
 #[inline(always)]
-unsafe fn load_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+unsafe fn load_dwords_body<const N: usize, const L: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let exec = wave.exec();
     if exec == 0 {
         return Flow::Next;
@@ -226,7 +226,7 @@ unsafe fn load_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &m
     unsafe {
         addresses(step, wave, &mut at);
         if let Some(host) = whole(step, env, Access::Read, exec, &at, N as u32 * 4) {
-            lanes::load_rows::<N>(host, wave.registers(step.dst[0]));
+            lanes::load_rows::<N, L>(host, wave.registers(step.dst[0]));
             env.traffic.vmem_linear(Access::Read, at[0], N as u32 * 4);
             return Flow::Next;
         }
@@ -266,7 +266,7 @@ unsafe fn load_part_body(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flo
 }
 
 #[inline(always)]
-unsafe fn store_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+unsafe fn store_dwords_body<const N: usize, const L: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let exec = wave.exec();
     let Src::Vgpr(data) = step.src[1] else { return Flow::Next };
     if exec == 0 {
@@ -277,7 +277,7 @@ unsafe fn store_dwords_body<const N: usize>(step: &Step, wave: &mut Wave, env: &
     unsafe {
         addresses(step, wave, &mut at);
         if let Some(host) = whole(step, env, Access::Write, exec, &at, N as u32 * 4) {
-            lanes::store_rows::<N>(host, wave.registers(data));
+            lanes::store_rows::<N, L>(host, wave.registers(data));
             env.traffic.vmem_linear(Access::Write, at[0], N as u32 * 4);
             return Flow::Next;
         }

@@ -4,7 +4,8 @@
 //! deep (f16, bf16), 4 (xf32) or 16 (8-bit types, whose even and odd products are added apart and then joined, floored at
 //! 24 bits, and which drop a C that is far smaller). Found by bit-exact comparison with hardware by others (facts, section 2.8).
 //!
-//! Here it is done in integers, all columns of a row side by side.
+//! Here it is done in integers, all columns of a row side by side, for every host and every number; `wide` has the same for
+//! hosts with AVX-512 and numbers of ordinary size.
 
 use super::element::{Element, Layout, Top};
 use super::layout::Tile;
@@ -164,6 +165,16 @@ fn clamp_infinities<const N: usize>(rows: &mut [[u32; N]; SIDE]) {
     }
 }
 
+/// How many products are added at once, and whether its even and odd ones are first added apart.
+#[inline]
+pub(super) fn group(shape: &Shape) -> (usize, bool) {
+    match shape.a.bits() {
+        8 => (16, true),
+        32 => (4, false),
+        _ => (8.min(shape.k), false),
+    }
+}
+
 #[inline(always)]
 fn multiply<const N: usize>(
     shape: &Shape,
@@ -175,11 +186,7 @@ fn multiply<const N: usize>(
     special: bool,
 ) {
     let bits = a_layout.mantissa + b_layout.mantissa;
-    let (group, split) = match shape.a.bits() {
-        8 => (16, true),
-        32 => (4, false),
-        _ => (8.min(shape.k), false),
-    };
+    let (group, split) = group(shape);
     for (row, words) in c.iter_mut().enumerate().take(shape.m) {
         for (a, b) in a.chunks(group).zip(b.chunks(group)) {
             let done = !special && {

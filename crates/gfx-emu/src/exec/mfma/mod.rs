@@ -12,6 +12,8 @@ mod layout;
 mod scaled;
 mod shape;
 mod sparse;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 #[cfg(test)]
 mod tests;
@@ -72,6 +74,10 @@ fn step(c: &Compiler, inst: &Inst, shape: &Shape) -> Result<Step, Unsupported> {
         [shape.a, shape.b]
     };
     let mut step = Step::new(inst, handler(c, shape));
+    #[cfg(target_arch = "x86_64")]
+    if let Some(run) = wide::handler(c, inst, shape) {
+        step.run = run;
+    }
     step.aux[..3].copy_from_slice(&[a as u8, b as u8, c.arch as u8]);
     step.dst[0] = c.register(inst.dst[0], shape.d_registers())?;
     step.src[0] = Src::Vgpr(c.register(inst.src[0], shape.a_registers(a))?);

@@ -1,6 +1,7 @@
 //! Each shape against a plain matrix product through the documented layout, and the numbers that groups lose.
 
 use super::*;
+use crate::exec::Mode;
 use crate::exec::{Level, Limits};
 use crate::isa::{Mods, Op};
 use crate::mem::Memory;
@@ -348,4 +349,76 @@ fn sparse_shapes_pick_the_indexed_values() {
             }
         }
     }
+}
+
+/// Every level gives the bits of the plain one: small and large exponents, zeros, denormals, infinities and NaN, in A, B and C.
+#[test]
+fn levels_agree_on_every_kind_of_number() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 32) as u32
+    };
+    let mut tried = 0;
+    for arch in [Arch::Gfx942, Arch::Gfx950] {
+        for op in Op::all() {
+            let Some(shape) = Shape::of(op).filter(|shape| !shape.sparse && !shape.mixed) else { continue };
+            let types = [Element::F16, Element::Bf16, Element::Xf32, Element::Fp8, Element::Bf8];
+            if shape.n < 16 || !types.contains(&shape.a) {
+                continue;
+            }
+            tried += 1;
+            for round in 0..24 {
+                // Exponents of f32 patterns: around 1, over a middling range, at either end, and all there are.
+                let (low, span) = [(124, 6), (100, 60), (1, 60), (200, 54), (0, 256)][round % 5];
+                let zeros = [0, 3, 16][round % 3];
+                let mut number = |bits: usize| -> u32 {
+                    let mut one = || {
+                        let sign = random() << 31;
+                        let exponent = low + random() % span;
+                        let fraction = random() & 0x7f_ffff;
+                        match (random() % 16 < zeros, random() % 64) {
+                            (true, _) => sign,
+                            (_, 0) => random(),
+                            _ => sign | exponent << 23 | fraction,
+                        }
+                    };
+                    match (bits, shape.a) {
+                        (32, _) => one(),
+                        (16, Element::Bf16) => one() >> 16 | one() & 0xffff_0000,
+                        // Codes of the narrow types as they come: half of them near 1.
+                        _ => {
+                            let codes = random();
+                            if round % 2 == 0 { codes & 0xbfbf_bfbf | 0x3030_3030 } else { codes }
+                        }
+                    }
+                };
+                let mut before = wave();
+                for register in 0..32 {
+                    for lane in 0..64 {
+                        before.vgpr[register].0[lane] = number(shape.a.bits());
+                        before.vgpr[32 + register].0[lane] = number(shape.b.bits());
+                        before.vgpr[64 + register].0[lane] = number(32);
+                    }
+                }
+                before.mode = Mode(if round % 7 == 6 { 0xf0 | 1 << 23 } else { 0xf0 });
+                let mut instruction = inst(op);
+                // In place, and with constants as C.
+                instruction.dst[0] = if round % 4 == 1 { Operand::Vgpr(64) } else { Operand::Vgpr(96) };
+                instruction.src[2] = match round % 8 {
+                    2 => Operand::Inline(128),
+                    4 => Operand::Inline(242),
+                    _ => Operand::Vgpr(64),
+                };
+                let mut wanted = before.clone();
+                execute(arch, Level::Base, &instruction, &mut wanted);
+                for &level in Level::available() {
+                    let mut got = before.clone();
+                    execute(arch, level, &instruction, &mut got);
+                    assert!(got.vgpr == wanted.vgpr, "{} {arch:?} {level:?} round {round}", op.name());
+                }
+            }
+        }
+    }
+    assert!(tried > 20, "{tried}");
 }

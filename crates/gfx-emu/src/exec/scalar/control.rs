@@ -207,7 +207,7 @@ fn set_mode(wave: &mut Wave, bit: u32, on: bool) {
 unsafe fn setvskip(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
     let on = read32(step, wave, 0) >> (read32(step, wave, 1) & 31) & 1 == 1;
     set_mode(wave, VSKIP, on);
-    Flow::Next
+    Flow::Mode
 }
 
 /// M0 gets the index (bits 7:0) and, from the immediate, which operands it moves (bits 15:12).

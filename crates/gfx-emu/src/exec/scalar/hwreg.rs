@@ -69,5 +69,5 @@ pub(super) unsafe fn set(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flo
         TRAPSTS => {}
         _ => return env.raise(FaultKind::Unsupported(format!("writes hardware register {register}")), None),
     }
-    Flow::Next
+    Flow::Mode
 }

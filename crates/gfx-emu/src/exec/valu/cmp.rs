@@ -94,6 +94,7 @@ macro_rules! relations {
             const N: u8 = 2;
             const SRC: [Ty; 3] = [Ty::$a_ty, Ty::$b_ty, Ty::B32];
             const DST: Ty = Ty::B32;
+            const HOT: bool = false;
             #[inline(always)]
             fn lane<P: Fp>($p: P, [$a, $b, _]: [u64; 3]) -> u64 {
                 let _ = $p;

@@ -3,7 +3,8 @@
 use super::dpp;
 use super::fp::{PLAIN_BITS, PLAIN_MASK, f};
 use super::lane::{Ty, any_float, any_nan};
-use super::simd::{BASE, V3, V4, blend};
+use super::simd::{BASE, V3, V4, blend, permute};
+use super::wide::any_nan64;
 use crate::exec::{APERTURE, Flow, Mode, PRIVATE_BASE, SHARED_BASE, Src, Step, Vreg, Wave};
 use crate::isa::{Encoding, Sdwa};
 
@@ -103,22 +104,29 @@ pub(super) fn read_at(step: &Step, wave: &Wave, index: Index, i: usize, part: u1
 pub(super) const AUX_ACCUMULATES: usize = 0;
 
 /// Permutes a register as DPP says; returns the lanes that may be written.
+///
+/// # Safety
+/// The host has the features of level `L`.
 #[inline(always)]
-pub(super) fn permute_at(step: &Step, exec: u64, to: &mut Vreg) -> u64 {
+pub(super) unsafe fn permute_at<const L: u8>(step: &Step, exec: u64, to: &mut Vreg) -> u64 {
     let Some(control) = step.inst.mods.dpp else { return !0 };
     let map = dpp::map_of(control.ctrl);
-    let from = *to;
-    let mut active = 0u64;
-    for lane in 0..64 {
-        let source = usize::from(map.from[lane] & 63);
-        to.0[lane] = from.0[source];
-        active |= ((exec >> source) & 1) << lane;
+    // SAFETY: the caller vouches for the features.
+    unsafe { permute::<L>(to, &map.from) };
+    let mut active = !0u64;
+    if exec != !0 {
+        active = 0;
+        for lane in 0..64 {
+            active |= ((exec >> (map.from[lane] & 63)) & 1) << lane;
+        }
     }
     let valid = map.valid & active;
     let allowed = dpp::row_bank(control.row_mask, control.bank_mask);
     if control.bound_ctrl {
-        for lane in 0..64 {
-            to.0[lane] &= 0u32.wrapping_sub(((valid >> lane) & 1) as u32);
+        if valid != !0 {
+            for lane in 0..64 {
+                to.0[lane] &= 0u32.wrapping_sub(((valid >> lane) & 1) as u32);
+            }
         }
         allowed
     } else {
@@ -170,11 +178,22 @@ fn pack(ty: Ty, step: &Step, i: usize, to: &mut Vreg) {
 }
 
 /// Fetches source `i` with its modifiers; returns the lanes that may be written.
+///
+/// # Safety
+/// The host has the features of level `L`.
 #[inline(always)]
-pub(super) fn fetch_at(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut Vreg) -> u64 {
+pub(super) unsafe fn fetch_at<const L: u8>(
+    step: &Step,
+    wave: &Wave,
+    index: Index,
+    ty: Ty,
+    i: usize,
+    to: &mut Vreg,
+) -> u64 {
     let mods = &step.inst.mods;
     read_at(step, wave, index, i, 0, to);
-    let writable = if i == 0 { permute_at(step, wave.exec(), to) } else { !0 };
+    // SAFETY: the caller vouches for the features.
+    let writable = if i == 0 { unsafe { permute_at::<L>(step, wave.exec(), to) } } else { !0 };
     if let Some(sdwa) = &mods.sdwa
         && i < 2
     {
@@ -200,17 +219,30 @@ pub(super) fn fetch_at(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize,
 }
 
 /// Fetches both halves of a 64-bit source.
+///
+/// # Safety
+/// The host has the features of level `L`.
 #[inline(always)]
-pub(super) fn fetch64_at(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut [Vreg; 2]) -> u64 {
+pub(super) unsafe fn fetch64_at<const L: u8>(
+    step: &Step,
+    wave: &Wave,
+    index: Index,
+    ty: Ty,
+    i: usize,
+    to: &mut [Vreg; 2],
+) -> u64 {
     if ty.width() == 1 {
-        return fetch_at(step, wave, index, ty, i, &mut to[0]);
+        // SAFETY: the caller vouches for the features.
+        return unsafe { fetch_at::<L>(step, wave, index, ty, i, &mut to[0]) };
     }
     let mods = &step.inst.mods;
     read_at(step, wave, index, i, 0, &mut to[0]);
     read_at(step, wave, index, i, 1, &mut to[1]);
     let mut writable = !0;
     if i == 0 {
-        writable = permute_at(step, wave.exec(), &mut to[0]) & permute_at(step, wave.exec(), &mut to[1]);
+        let [low, high] = to;
+        // SAFETY: the caller vouches for the features.
+        writable = unsafe { permute_at::<L>(step, wave.exec(), low) & permute_at::<L>(step, wave.exec(), high) };
     }
     if ty == Ty::F64 {
         sign(Ty::F32, mods.abs >> i & 1 != 0, mods.neg >> i & 1 != 0, &mut to[1]);
@@ -406,17 +438,18 @@ fn choose<K: Copy>(k: &Kernels<K>, step: &Step, mode: Mode) -> K {
 /// The kernels are for vector units that the host has.
 pub(super) unsafe fn evaluate(step: &Step, wave: &Wave, index: Index, k: &Kernels<Kernel32>, r: &mut Vreg) -> u64 {
     // SAFETY: the caller vouches for the kernels.
-    unsafe { evaluate_at(step, wave, index, k, r) }
+    unsafe { evaluate_at::<BASE>(step, wave, index, k, r) }
 }
 
 /// # Safety
 /// As [`evaluate`].
 #[inline(always)]
-unsafe fn evaluate_at(step: &Step, wave: &Wave, index: Index, k: &Kernels<Kernel32>, r: &mut Vreg) -> u64 {
+unsafe fn evaluate_at<const L: u8>(step: &Step, wave: &Wave, index: Index, k: &Kernels<Kernel32>, r: &mut Vreg) -> u64 {
     let mut s = [Vreg([0; 64]); 3];
     let mut writable = wave.exec();
     for i in 0..usize::from(k.n) {
-        writable &= fetch_at(step, wave, index, k.src[i], i, &mut s[i]);
+        // SAFETY: the caller vouches for the features.
+        writable &= unsafe { fetch_at::<L>(step, wave, index, k.src[i], i, &mut s[i]) };
     }
     let kernel = choose(k, step, wave.mode);
     // SAFETY: the caller vouches for the kernels.
@@ -443,7 +476,7 @@ unsafe fn general32_at<const L: u8>(step: &Step, wave: &mut Wave, k: &Kernels<Ke
     let mut r = Vreg([0; 64]);
     // SAFETY: the caller vouches for the kernels and the features.
     unsafe {
-        let mask = evaluate_at(step, wave, index, k, &mut r);
+        let mask = evaluate_at::<L>(step, wave, index, k, &mut r);
         store_at::<L>(step, wave, index, k.dst, k.keep, &mut r, mask);
     }
     Flow::Next
@@ -461,35 +494,30 @@ pub(super) unsafe fn evaluate64(
     r: &mut [Vreg; 2],
 ) -> u64 {
     // SAFETY: the caller vouches for the kernels.
-    unsafe { evaluate64_at(step, wave, index, k, r) }
+    unsafe { evaluate64_at::<BASE>(step, wave, index, k, r) }
 }
 
 /// # Safety
 /// As [`evaluate`].
 #[inline(always)]
-unsafe fn evaluate64_at(step: &Step, wave: &Wave, index: Index, k: &Kernels<Kernel64>, r: &mut [Vreg; 2]) -> u64 {
+unsafe fn evaluate64_at<const L: u8>(
+    step: &Step,
+    wave: &Wave,
+    index: Index,
+    k: &Kernels<Kernel64>,
+    r: &mut [Vreg; 2],
+) -> u64 {
     let mut s = [[Vreg([0; 64]); 2]; 3];
     let mut writable = wave.exec();
     for i in 0..usize::from(k.n) {
-        writable &= fetch64_at(step, wave, index, k.src[i], i, &mut s[i]);
+        // SAFETY: the caller vouches for the features.
+        writable &= unsafe { fetch64_at::<L>(step, wave, index, k.src[i], i, &mut s[i]) };
     }
     let kernel = choose(k, step, wave.mode);
     // SAFETY: the caller vouches for the kernels.
     unsafe {
         kernel(&s, r, wave.mode);
-        let nan = match k.dst {
-            Ty::F64 => {
-                let mut found = false;
-                for lane in 0..64 {
-                    let high = r[1].0[lane] & 0x7fff_ffff;
-                    found |= (high > 0x7ff0_0000) | ((high == 0x7ff0_0000) & (r[0].0[lane] != 0));
-                }
-                found
-            }
-            Ty::F32 => any_nan(Ty::F32, &r[0]),
-            _ => false,
-        };
-        if nan {
+        if any_nan64(k.dst, r) {
             (k.any)(&s, r, wave.mode);
         }
     }
@@ -512,7 +540,7 @@ unsafe fn general64_at<const L: u8>(step: &Step, wave: &mut Wave, k: &Kernels<Ke
     let mut r = [Vreg([0; 64]); 2];
     // SAFETY: the caller vouches for the kernels and the features.
     unsafe {
-        let mask = evaluate64_at(step, wave, index, k, &mut r);
+        let mask = evaluate64_at::<L>(step, wave, index, k, &mut r);
         store64_at::<L>(step, wave, index, k.dst, &r, mask);
     }
     Flow::Next
@@ -546,12 +574,14 @@ pub(super) fn read(step: &Step, wave: &Wave, index: Index, i: usize, part: u16, 
 
 /// [`fetch_at`], not inlined.
 pub(super) fn fetch(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut Vreg) -> u64 {
-    fetch_at(step, wave, index, ty, i, to)
+    // SAFETY: the base form needs no features.
+    unsafe { fetch_at::<BASE>(step, wave, index, ty, i, to) }
 }
 
 /// [`fetch64_at`], not inlined.
 pub(super) fn fetch64(step: &Step, wave: &Wave, index: Index, ty: Ty, i: usize, to: &mut [Vreg; 2]) -> u64 {
-    fetch64_at(step, wave, index, ty, i, to)
+    // SAFETY: the base form needs no features.
+    unsafe { fetch64_at::<BASE>(step, wave, index, ty, i, to) }
 }
 
 /// The general handlers' bodies for one level.

@@ -289,11 +289,11 @@ lanes32! { packed:
 }
 
 lanes64! { wide:
-    VMovB64(B64) -> B64 = |p, a| a;
-    VLshlAddU64(B64, B32, B64) -> B64 = |p, a, b, c| (a << (b & 7)).wrapping_add(c);
-    VLshlrevB64(B32, B64) -> B64 = |p, a, b| b << (a & 63);
-    VLshrrevB64(B32, B64) -> B64 = |p, a, b| b >> (a & 63);
-    VAshrrevI64(B32, I64) -> I64 = |p, a, b| ((b as i64) >> (a & 63)) as u64;
+    VMovB64(B64) -> B64 [hot] = |p, a| a;
+    VLshlAddU64(B64, B32, B64) -> B64 [hot] = |p, a, b, c| (a << (b & 7)).wrapping_add(c);
+    VLshlrevB64(B32, B64) -> B64 [hot] = |p, a, b| b << (a & 63);
+    VLshrrevB64(B32, B64) -> B64 [hot] = |p, a, b| b >> (a & 63);
+    VAshrrevI64(B32, I64) -> I64 [hot] = |p, a, b| ((b as i64) >> (a & 63)) as u64;
     VQsadPkU16U8(B64, B32, B64) -> B64 = |p, a, b, c| quad_sad(a, b as u32, c, false);
     VMqsadPkU16U8(B64, B32, B64) -> B64 = |p, a, b, c| quad_sad(a, b as u32, c, true);
 }

@@ -83,6 +83,8 @@ pub(super) trait Lane64 {
     const SRC: [Ty; 3];
     /// The result's type.
     const DST: Ty;
+    /// As [`Lane32::HOT`].
+    const HOT: bool;
     /// The operation; narrow sources are zero-extended.
     fn lane<P: Fp>(p: P, s: [u64; 3]) -> u64;
 }
@@ -450,7 +452,7 @@ pub(super) fn entry64<O: Lane64>(accumulates: bool) -> Entry {
         keep: false,
         saturates: false,
         accumulates,
-        fast: no_fast,
+        fast: if O::HOT { super::wide::fast_handler::<O> } else { no_fast },
         general: wide_handler::<O>,
     }
 }
@@ -526,6 +528,7 @@ macro_rules! lanes64 {
                         const N: u8 = types!($($ty),*).0;
                         const SRC: [Ty; 3] = types!($($ty),*).1;
                         const DST: Ty = Ty::$dst;
+                        const HOT: bool = flag!(hot $($($flag)*)?);
                         #[inline(always)]
                         fn lane<P: $crate::exec::valu::fp::Fp>($p: P, s: [u64; 3]) -> u64 {
                             let _ = $p;

@@ -17,10 +17,11 @@ mod lane;
 mod mask;
 mod narrow;
 mod packed;
-mod simd;
+pub(super) mod simd;
 mod small;
 mod soft;
 mod trans;
+mod wide;
 
 use super::constants::Inline;
 use super::step::{Compiler, Handler, Src, Step, Unsupported};

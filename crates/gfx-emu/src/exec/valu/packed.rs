@@ -3,9 +3,9 @@
 use super::fp::*;
 use super::general::{DESTINATION, Index, clamp16, clamp32, put, put_at, read, special};
 use super::int::masked_sad;
-use super::lane::{FromMode, Ty};
-use super::simd::{BASE, V3, V4};
-use super::{source, step};
+use super::lane::{DIVERTED, FromMode, In, Ty, any_nan};
+use super::simd::{BASE, V3, V4, blend};
+use super::{source, step, uniform_sources};
 use crate::exec::Env;
 use crate::exec::step::{Compiler, Flow, Handler, Level, Src, Step, Unsupported};
 use crate::exec::wave::{Mode, Vreg, Wave};
@@ -13,10 +13,10 @@ use crate::isa::{Inst, Op};
 
 pub(super) fn compile(c: &Compiler, inst: &Inst) -> Option<Result<Step, Unsupported>> {
     Some(match inst.op {
-        Op::VPkFmaF32 => pairs(c, inst, pair_handler::<Fma>(c.level), 3),
-        Op::VPkMulF32 => pairs(c, inst, pair_handler::<Mul>(c.level), 2),
-        Op::VPkAddF32 => pairs(c, inst, pair_handler::<Add>(c.level), 2),
-        Op::VPkMovB32 => pairs(c, inst, move_pair, 2),
+        Op::VPkFmaF32 => pairs::<Fma>(c, inst, 3),
+        Op::VPkMulF32 => pairs::<Mul>(c, inst, 2),
+        Op::VPkAddF32 => pairs::<Add>(c, inst, 2),
+        Op::VPkMovB32 => pair_step(c, inst, move_pair, 2),
         Op::VFmaMixF32 => mix(c, inst, mix_single, Ty::F32),
         Op::VFmaMixloF16 => mix(c, inst, mix_low, Ty::F16),
         Op::VFmaMixhiF16 => mix(c, inst, mix_high, Ty::F16),
@@ -58,7 +58,20 @@ impl Pair for Add {
 /// `Step::aux`: number of sources.
 const AUX_N: usize = 1;
 
-fn pairs(c: &Compiler, inst: &Inst, run: Handler, n: u8) -> Result<Step, Unsupported> {
+/// The step of a packed operation: the fast handler where no sign is changed and nothing is clamped.
+fn pairs<O: Pair>(c: &Compiler, inst: &Inst, n: u8) -> Result<Step, Unsupported> {
+    let mut step = pair_step(c, inst, pair_handler::<O>(c.level), n)?;
+    let mods = &inst.mods;
+    if (mods.neg | mods.abs) == 0
+        && !mods.clamp
+        && let Some(run) = fast_handler::<O>(c.level, n, uniform_sources(&step, n))
+    {
+        step.run = run;
+    }
+    Ok(step)
+}
+
+fn pair_step(c: &Compiler, inst: &Inst, run: Handler, n: u8) -> Result<Step, Unsupported> {
     let types = [Ty::B64; 3];
     let mut step = step(c, inst, run, &[], Some(Ty::B64))?;
     for i in 0..usize::from(n) {
@@ -112,6 +125,74 @@ fn compute_any<O: Pair>(s: [&Vreg; 3], mode: Mode, r: &mut Vreg) {
     compute::<O, Any>(s, mode, r);
 }
 
+/// Source `i` of half `high`.
+///
+/// # Safety
+/// As [`input`].
+#[inline(always)]
+unsafe fn half_input<const UNIFORM: bool>(step: &Step, wave: &Wave, i: usize, high: usize) -> In {
+    let mods = &step.inst.mods;
+    let part = [mods.op_sel, mods.op_sel_hi][high] >> i & 1;
+    if UNIFORM {
+        return In::Uniform(match step.src[i] {
+            Src::Scalar(code) => wave.s32(code.wrapping_add(part)),
+            Src::Const(value) => value as u32,
+            _ => 0,
+        });
+    }
+    match step.src[i] {
+        Src::Vgpr(number) => {
+            // SAFETY: both registers of the pair were checked when the step was made.
+            In::Lanes(unsafe { wave.vgpr.as_ptr().add(usize::from(number) + usize::from(part)).cast() })
+        }
+        // SAFETY: a form is chosen by the kinds of the step's sources: this one is a register.
+        _ => unsafe { std::hint::unreachable_unchecked() },
+    }
+}
+
+/// Plain registers and uniform sources under the usual MODE; `F` has bit i for a uniform source i, `N` is how many there are.
+#[inline(always)]
+unsafe fn fast<O: Pair, const N: u8, const F: u8, const L: u8>(step: &Step, wave: &mut Wave) -> Flow {
+    if wave.mode.0 & (PLAIN_MASK | DIVERTED) != PLAIN_BITS {
+        // SAFETY: the same step and level.
+        return unsafe { pair_at::<O, L>(step, wave) };
+    }
+    let exec = wave.exec();
+    let mut r = [Vreg([0; 64]), Vreg([0; 64])];
+    // SAFETY: register pairs were checked when the step was made, and the forms fit the step's sources.
+    unsafe {
+        for (high, r) in r.iter_mut().enumerate() {
+            let a = if F & 1 != 0 {
+                half_input::<true>(step, wave, 0, high)
+            } else {
+                half_input::<false>(step, wave, 0, high)
+            };
+            let b = if F & 2 != 0 {
+                half_input::<true>(step, wave, 1, high)
+            } else {
+                half_input::<false>(step, wave, 1, high)
+            };
+            let c = match N {
+                ..=2 => In::Uniform(0),
+                _ if F & 4 != 0 => half_input::<true>(step, wave, 2, high),
+                _ => half_input::<false>(step, wave, 2, high),
+            };
+            for lane in 0..64 {
+                r.0[lane] = O::lane(Plain, a.get(lane), b.get(lane), c.get(lane));
+            }
+        }
+        if any_nan(Ty::F32, &r[0]) || any_nan(Ty::F32, &r[1]) {
+            return pair_at::<O, L>(step, wave);
+        }
+        let to = wave.vgpr.as_mut_ptr().add(usize::from(step.dst[0]));
+        for (part, r) in r.iter().enumerate() {
+            let to = to.add(part);
+            if exec == !0 { *to = *r } else { blend::<L>(to, r, exec) }
+        }
+    }
+    Flow::Next
+}
+
 #[inline(always)]
 unsafe fn pair_at<O: Pair, const L: u8>(step: &Step, wave: &mut Wave) -> Flow {
     if wave.mode.vskip() {
@@ -129,7 +210,7 @@ unsafe fn pair_at<O: Pair, const L: u8>(step: &Step, wave: &mut Wave) -> Flow {
         if plain {
             compute::<O, Plain>([a, b, c], wave.mode, r);
         }
-        if !plain || super::lane::any_nan(Ty::F32, r) {
+        if !plain || any_nan(Ty::F32, r) {
             compute_any::<O>([a, b, c], wave.mode, r);
         }
         if step.inst.mods.clamp {
@@ -152,6 +233,39 @@ unsafe fn write_pair<const L: u8>(step: &Step, wave: &mut Wave, index: Index, r:
             unsafe { put_at::<L>(to, value, exec) };
         }
     }
+}
+
+/// A copy of the fast handlers for one level of the host's vector units.
+macro_rules! level {
+    ($features:literal, $level:expr, $fast:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $fast<O: Pair, const N: u8, const F: u8>(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+            // SAFETY: the caller vouches for the features and the step.
+            unsafe { fast::<O, N, F, { $level }>(step, wave) }
+        }
+    };
+}
+
+level!("avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt", V3, fast_v3);
+level!("avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl", V4, fast_v4);
+
+/// The fast handler for a number of sources and a form, where there is one.
+fn fast_handler<O: Pair>(level: Level, n: u8, form: u8) -> Option<Handler> {
+    #[cfg(target_arch = "x86_64")]
+    macro_rules! forms {
+        ($($n:literal $form:literal),*) => {
+            match (level, n, form) {
+                $((Level::V3, $n, $form) => return Some(fast_v3::<O, $n, $form>),
+                (Level::V4, $n, $form) => return Some(fast_v4::<O, $n, $form>),)*
+                _ => {}
+            }
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    forms!(2 0, 2 1, 2 2, 3 0, 3 1, 3 2, 3 4, 3 6);
+    let _ = (level, n, form);
+    None
 }
 
 unsafe fn pair_base<O: Pair>(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {

@@ -1,20 +1,20 @@
-//! The few things that need the host's mask instructions by name: blends under a lane mask, and masks out of lanes.
+//! The few things that need the host's instructions by name: blends under a lane mask, masks out of lanes, permutations.
 
 use crate::exec::Vreg;
 
 /// `Level::Base` as a constant parameter.
-pub(super) const BASE: u8 = 0;
+pub(in crate::exec) const BASE: u8 = 0;
 /// `Level::V3`.
-pub(super) const V3: u8 = 1;
+pub(in crate::exec) const V3: u8 = 1;
 /// `Level::V4`.
-pub(super) const V4: u8 = 2;
+pub(in crate::exec) const V4: u8 = 2;
 
 /// Copies the lanes of `from` that `mask` names.
 ///
 /// # Safety
 /// `to` points to a register; for `L` above [`BASE`] the host has the features of that level.
 #[inline(always)]
-pub(super) unsafe fn blend<const L: u8>(to: *mut Vreg, from: &Vreg, mask: u64) {
+pub(in crate::exec) unsafe fn blend<const L: u8>(to: *mut Vreg, from: &Vreg, mask: u64) {
     #[cfg(target_arch = "x86_64")]
     if L == V4 {
         use std::arch::x86_64::{_mm512_load_si512, _mm512_mask_store_epi32};
@@ -32,6 +32,39 @@ pub(super) unsafe fn blend<const L: u8>(to: *mut Vreg, from: &Vreg, mask: u64) {
         let slot = unsafe { &mut (*to).0[lane] };
         let keep = (((mask >> lane) & 1) as u32).wrapping_sub(1);
         *slot = (*slot & keep) | (from.0[lane] & !keep);
+    }
+}
+
+/// Lane i becomes lane `from[i]` (below 64).
+///
+/// # Safety
+/// For `L` above [`BASE`] the host has the features of that level.
+#[inline(always)]
+pub(in crate::exec) unsafe fn permute<const L: u8>(lanes: &mut Vreg, from: &[u8; 64]) {
+    let old = *lanes;
+    #[cfg(target_arch = "x86_64")]
+    if L == V4 {
+        use std::arch::x86_64::{
+            _mm_loadu_si128, _mm512_cvtepu8_epi32, _mm512_load_si512, _mm512_mask_blend_epi32,
+            _mm512_permutex2var_epi32, _mm512_set1_epi32, _mm512_store_si512, _mm512_test_epi32_mask,
+        };
+        // SAFETY: as in `blend`; 16 indices are behind each quarter of `from`.
+        unsafe {
+            let table = |part: usize| _mm512_load_si512(old.0.as_ptr().add(16 * part).cast());
+            let tables = [table(0), table(1), table(2), table(3)];
+            for part in 0..4 {
+                let index = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().add(16 * part).cast()));
+                let low = _mm512_permutex2var_epi32(tables[0], index, tables[1]);
+                let high = _mm512_permutex2var_epi32(tables[2], index, tables[3]);
+                let upper = _mm512_test_epi32_mask(index, _mm512_set1_epi32(32));
+                let picked = _mm512_mask_blend_epi32(upper, low, high);
+                _mm512_store_si512(lanes.0.as_mut_ptr().add(16 * part).cast(), picked);
+            }
+        }
+        return;
+    }
+    for lane in 0..64 {
+        lanes.0[lane] = old.0[usize::from(from[lane] & 63)];
     }
 }
 

@@ -1,0 +1,105 @@
+//! Runs of rocprofv3 as readings for metrics.
+
+use super::{Agent, AgentKind, Dispatch, Run};
+use crate::arch::Geometry;
+use crate::collect::median;
+use crate::metric::{Kind, Measured, PassReadings, Reading};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Launches of a kernel with one grid and workgroup.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportedCase {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Work-items of the grid.
+    pub grid: [u64; 3],
+    /// Work-items a workgroup.
+    pub workgroup: [u32; 3],
+    /// Its launches.
+    pub calls: u64,
+    /// What was counted; `duration_ns` is the median of all launches.
+    pub measured: Measured,
+}
+
+/// What makes launches one case: kernel, grid, workgroup.
+type Key<'r> = (&'r str, [u64; 3], [u32; 3]);
+
+impl Agent {
+    /// Sizes that formulas need, where the agent's columns have them.
+    pub fn geometry(&self) -> Option<Geometry> {
+        let number = |column: &str| {
+            self.numbers.get(column).and_then(|number| u32::try_from(*number).ok()).filter(|number| *number > 0)
+        };
+        let simds_per_cu = number("Simd_Per_Cu")?;
+        let waves =
+            number("Max_Waves_Per_Cu").or_else(|| Some(number("Max_Waves_Per_Simd")?.saturating_mul(simds_per_cu)))?;
+        (self.kind == AgentKind::Gpu).then_some(Geometry {
+            cus: number("Cu_Count")?,
+            simds_per_cu,
+            xccs: number("Num_Xcc").unwrap_or(1),
+            wave_size: number("Wave_Front_Size")?,
+            max_waves_per_cu: waves,
+        })
+    }
+}
+
+/// Cases of the launches on one agent: medians by kernel, grid and workgroup.
+///
+/// Launches with the same set of counters are one pass. The files hold sums over all instances: for `GRBM_*`, which count time, the largest XCC is
+/// not in them and the mean of the XCCs stands for it. Launches whose guards are 0 are left out of a pass that has others; a pass of nothing else
+/// is marked.
+pub fn cases(run: &Run, agent: Option<u32>, geometry: Geometry) -> Vec<ImportedCase> {
+    let names: BTreeMap<u64, &str> = run.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
+    let mut groups: BTreeMap<Key<'_>, Vec<&Dispatch>> = BTreeMap::new();
+    for dispatch in run.dispatches.iter().filter(|dispatch| agent.is_none_or(|agent| dispatch.agent == agent)) {
+        let name = names.get(&dispatch.kernel_id).copied().unwrap_or_default();
+        groups.entry((name, dispatch.grid, dispatch.workgroup)).or_default().push(dispatch);
+    }
+    let case = |((kernel, grid, workgroup), dispatches): (Key<'_>, Vec<&Dispatch>)| ImportedCase {
+        kernel: kernel.to_owned(),
+        grid,
+        workgroup,
+        calls: dispatches.len() as u64,
+        measured: measured(&dispatches, geometry),
+    };
+    groups.into_iter().map(case).collect()
+}
+
+fn measured(dispatches: &[&Dispatch], geometry: Geometry) -> Measured {
+    let mut by_set: BTreeMap<BTreeSet<&str>, Vec<&Dispatch>> = BTreeMap::new();
+    for dispatch in dispatches.iter().filter(|dispatch| !dispatch.counters.is_empty()) {
+        by_set.entry(dispatch.counters.keys().map(String::as_str).collect()).or_default().push(dispatch);
+    }
+    let passes = by_set.into_iter().map(|(names, launches)| pass(&names, &launches, geometry)).collect();
+    Measured { passes, geometry, duration_ns: duration(dispatches), unavailable: BTreeMap::new() }
+}
+
+fn duration(dispatches: &[&Dispatch]) -> Option<f64> {
+    median(&dispatches.iter().filter_map(|dispatch| Some(dispatch.duration_ns()? as f64)).collect::<Vec<_>>())
+}
+
+fn pass(names: &BTreeSet<&str>, launches: &[&Dispatch], geometry: Geometry) -> PassReadings {
+    let is_zero = |dispatch: &Dispatch, guard: &str| dispatch.counters.get(guard).is_some_and(|value| *value <= 0.0);
+    let is_good = |dispatch: &&Dispatch| !is_zero(dispatch, "GRBM_GUI_ACTIVE") && !is_zero(dispatch, "SQ_WAVES");
+    let good: Vec<&Dispatch> = launches.iter().copied().filter(is_good).collect();
+    let problem = good.is_empty().then(|| {
+        "GRBM_GUI_ACTIVE or SQ_WAVES is 0 in every launch: the performance monitors' clock was gated".to_owned()
+    });
+    let used = if good.is_empty() { launches.to_vec() } else { good };
+    let reading = |name: &str| {
+        let values: Vec<f64> = used.iter().filter_map(|dispatch| dispatch.counters.get(name).copied()).collect();
+        let sum = median(&values)?;
+        let instances = f64::from(geometry.xccs.max(1));
+        let one = if name.starts_with("GRBM_") { sum / instances } else { sum };
+        let launches = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        Some(Reading { sum, max: one, min: one, mean: one, per_xcc: Vec::new(), launches, kind: Kind::Measured })
+    };
+    let counters = names.iter().filter_map(|name| Some((base(name).to_owned(), reading(name)?))).collect();
+    PassReadings { counters, counted_ns: duration(&used), problem }
+}
+
+/// rocprofv3's `X_sum` is the sum that `X` stands for here.
+fn base(name: &str) -> &str {
+    let blocks = ["TCC_", "TCP_", "TA_", "TD_", "TCA_", "GL2C_", "SQ_"];
+    name.strip_suffix("_sum").filter(|base| blocks.iter().any(|block| base.starts_with(block))).unwrap_or(name)
+}

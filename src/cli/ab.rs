@@ -1,0 +1,100 @@
+//! Arguments of `ab` and `selfcheck`.
+
+use super::args::{CacheChoice, Fp8Choice, duration};
+use super::{JudgeArgs, ReadArgs};
+use crate::device::DeviceSpec;
+use clap::Args;
+use kbench_profile::Phase;
+use kbench_workload::Family;
+use regex::Regex;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which cases run, and how: the same for `ab` and `selfcheck`.
+#[derive(Args, Debug)]
+pub struct PairArgs {
+    /// Profile or inventory: a file or folder of any dialect that kbench reads; repeatable
+    #[arg(long, value_name = "FILE|DIR", num_args = 1.., required = true)]
+    pub shapes: Vec<PathBuf>,
+    /// Where to run: auto, hip[:N], emu[:MODEL] (nothing is timed: instructions, bytes, conflicts and the bound are compared,
+    /// exactly) or host
+    #[arg(long, default_value_t = DeviceSpec::Auto, value_name = "DEVICE")]
+    pub device: DeviceSpec,
+    /// Emulate only N workgroups of each launch
+    #[arg(long, value_name = "N")]
+    pub emu_sample: Option<u64>,
+    /// Only these families, e.g. gemm,rmsnorm
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub family: Vec<Family>,
+    /// Only kernels whose name matches this regular expression
+    #[arg(long, value_name = "REGEX")]
+    pub kernel: Option<Regex>,
+    /// Only kernels of this phase: prefill, decode, mixed or unknown
+    #[arg(long, value_name = "PHASE")]
+    pub phase: Option<Phase>,
+    /// Only the N heaviest cases
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Cache state of the samples
+    #[arg(long, default_value = "cold", value_name = "MODE")]
+    pub cache: CacheChoice,
+    /// Time for everything, e.g. 60s or 5m; a case whose verdict is safe leaves its part to the others
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub time_budget: Duration,
+    /// Seed of data and of the order of launches
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// What `fp8` stands for on the host device
+    #[arg(long, default_value = "ocp", value_name = "FLAVOR")]
+    pub fp8: Fp8Choice,
+    /// Make the watchdog's limits this many times as long
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
+    pub watchdog: f64,
+    /// How profiles are read.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// Arguments of `ab`.
+#[derive(Args, Debug)]
+pub struct AbArgs {
+    /// What to compare with: builtin, a build folder, a launch descriptor, or a folder of kernel sources, which is built first;
+    /// on the host `reference`
+    #[arg(long, value_name = "BUILD")]
+    pub base: String,
+    /// What is under test, likewise; on the host also such as `reference+3%`
+    #[arg(long, value_name = "BUILD")]
+    pub cand: String,
+    /// Compiler for source folders, as `kbench build --compiler` takes it
+    #[arg(long, value_name = "COMPILER")]
+    pub compiler: Option<std::ffi::OsString>,
+    /// Cases.
+    #[command(flatten)]
+    pub pair: PairArgs,
+    /// What counts as a change, and where it is written.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+}
+
+/// Arguments of `selfcheck`.
+#[derive(Args, Debug)]
+pub struct SelfcheckArgs {
+    /// The build: as `ab --base` takes it
+    #[arg(long, value_name = "BUILD")]
+    pub build: Option<String>,
+    /// How often each case is compared with itself
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pairs: u32,
+    /// The smallest change that is called one
+    #[arg(long, default_value = "1%", value_name = "SHARE", value_parser = super::args::share)]
+    pub min_effect: f64,
+    /// Chance of calling equal builds different
+    #[arg(long, default_value = "5%", value_name = "SHARE", value_parser = super::args::share)]
+    pub alpha: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Cases.
+    #[command(flatten)]
+    pub pair: PairArgs,
+}

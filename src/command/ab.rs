@@ -1,0 +1,149 @@
+//! `kbench ab`: two builds in turn on one device.
+
+use super::compare::{exit_of, format_of, gate, write};
+use super::pairs::{Cases, Watching};
+use crate::cli::AbArgs;
+use crate::compare::pairs::{Pair, compare_pairs};
+use crate::compare::read::{Device, Run};
+use crate::compare::{Comparison, Settings, compare_runs};
+use crate::device::{DeviceInfo, DeviceSpec, Kind};
+use crate::exit::{Exit, Failure, OrExit as _, Outcome, usage};
+use crate::report::Status;
+use crate::runner::PairRule;
+use anyhow::Context as _;
+use kbench_kernels::compile::{self, Compiler, Options};
+use kbench_kernels::record;
+use kbench_kernels::tree::KernelTree;
+use kbench_stats::BetweenRuns;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Runs both builds in turn, case by case, and compares.
+///
+/// # Errors
+/// On bad input, a build that cannot be had, a device that cannot be opened, an output that cannot be written.
+pub fn run(args: &AbArgs) -> Outcome {
+    let gate = gate(&args.judge)?;
+    let format = format_of(&args.judge)?;
+    let rule = PairRule { min_effect: args.judge.min_effect, noise_floor: 0.0, alpha: args.judge.alpha };
+    let checked = rule.rule().context("--min-effect, --alpha").or_usage()?;
+    let builds = Builds::new(args)?;
+    let mut cases = Cases::open(&args.pair, &builds.base, &builds.candidate)?;
+    let (pairs, interrupted) = cases.run(&args.pair, rule, 1, &mut Watching::new())?;
+    let wanted = gate.metrics();
+    let mut comparison = match cases.info.kind {
+        Kind::Emu if pairs.iter().all(|pair| pair.pair.as_ref().is_none_or(|pair| pair.samples.is_none())) => {
+            exact(args, &cases.info, &pairs, &wanted)?
+        }
+        _ => {
+            let device = device(&cases.info)?;
+            let judged = (&checked, args.judge.correction.into());
+            compare_pairs([&args.base, &args.cand], &device, &pairs, judged, args.pair.seed, &wanted).or_device()?
+        }
+    };
+    if !gate.is_empty() {
+        gate.check(&mut comparison).or_usage()?;
+    }
+    write(&args.judge, usize::MAX, format, &comparison)?;
+    if interrupted {
+        return Ok(Exit::Interrupted);
+    }
+    Ok(exit(&comparison, &pairs, args.judge.strict))
+}
+
+/// A wrong side goes before everything; a failed one before what the comparison says of the others.
+fn exit(comparison: &Comparison, pairs: &[Pair], strict: bool) -> Exit {
+    let statuses =
+        || pairs.iter().flat_map(|pair| [Some(pair.base.status), pair.pair.as_ref().map(|pair| pair.candidate.status)]);
+    let any = |wanted: &[Status]| statuses().flatten().any(|status| wanted.contains(&status));
+    match exit_of(comparison, strict) {
+        _ if any(&[Status::Wrong]) => Exit::Wrong,
+        Exit::Ok if any(&[Status::Failed, Status::Hung]) => Exit::Device,
+        exit => exit,
+    }
+}
+
+/// Emulated pairs: two runs with nothing uncertain.
+fn exact(args: &AbArgs, info: &DeviceInfo, pairs: &[Pair], wanted: &BTreeSet<String>) -> Result<Comparison, Failure> {
+    let run = |cases: Vec<&crate::report::CaseResult>| -> Result<Run, Failure> {
+        let document = json!({ "schema": crate::report::document::SCHEMA, "device": info, "cases": cases });
+        Run::of(document).or_device()
+    };
+    let base = run(pairs.iter().map(|pair| &pair.base).collect())?;
+    let candidate = run(pairs.iter().filter_map(|pair| pair.pair.as_ref().map(|pair| &pair.candidate)).collect())?;
+    let rule = PairRule { min_effect: args.judge.min_effect, noise_floor: 0.0, alpha: args.judge.alpha };
+    let settings = Settings {
+        rule: rule.rule().or_usage()?,
+        correction: args.judge.correction.into(),
+        between: BetweenRuns::Assumed { sd: 0.0 },
+        between_source: "one process".to_owned(),
+        allow: BTreeSet::new(),
+        wanted: wanted.clone(),
+    };
+    compare_runs((&args.base, &base), (&args.cand, &candidate), &settings).or_device()
+}
+
+fn device(info: &DeviceInfo) -> Result<Device, Failure> {
+    serde_json::to_value(info).and_then(serde_json::from_value).or_device()
+}
+
+/// Where the two builds are, sources built; what was built in a temporary folder goes with it.
+struct Builds {
+    base: String,
+    candidate: String,
+    _scratch: Vec<TempDir>,
+}
+
+impl Builds {
+    fn new(args: &AbArgs) -> Result<Self, Failure> {
+        let mut scratch = Vec::new();
+        let base = resolve(&args.base, args, &mut scratch)?;
+        let candidate = resolve(&args.cand, args, &mut scratch)?;
+        Ok(Self { base, candidate, _scratch: scratch })
+    }
+}
+
+/// A build as the device takes it. A folder without a record of a build holds sources.
+fn resolve(given: &str, args: &AbArgs, scratch: &mut Vec<TempDir>) -> Result<String, Failure> {
+    let path = Path::new(given);
+    if args.pair.device == DeviceSpec::Host || given == "builtin" || path.is_file() {
+        return Ok(given.to_owned());
+    }
+    if !path.is_dir() {
+        return Err(usage(format!(
+            "`{given}` is no build: give builtin, a folder of `kbench build`, a launch descriptor (.toml), or a folder of kernel sources"
+        )));
+    }
+    if path.join(record::FILE).is_file() {
+        return Ok(absolute(path)?.display().to_string());
+    }
+    let folder = tempfile::tempdir().context("a temporary folder for the build").or_device()?;
+    let compiler = Compiler::find(args.compiler.as_deref(), &|name| std::env::var_os(name)).or_usage()?;
+    let tree = KernelTree::open(path).or_usage()?;
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let archs = [arch_of(&args.pair.device)?];
+    super::note(&format!("{given}: building for {} with {}", archs[0], compiler.version));
+    let options = Options { compiler: &compiler, archs: &archs, flags: &[], jobs };
+    let outcome = compile::build(&tree, folder.path(), &options, &|_| ()).or_usage()?;
+    if let Some(failure) = outcome.record.failures.first() {
+        return Err(usage(format!("{given}: {} does not compile: {}", failure.source, failure.message)));
+    }
+    let built = folder.path().display().to_string();
+    scratch.push(folder);
+    Ok(built)
+}
+
+/// The architecture that sources are built for: the emulated model's, else that of the newest Instinct in the field.
+fn arch_of(spec: &DeviceSpec) -> Result<String, Failure> {
+    let model = match spec {
+        DeviceSpec::Emu(model) => model,
+        _ => crate::device::DEFAULT_MODEL,
+    };
+    Ok(kbench_gfx_emu::model::Model::named(model).or_usage()?.arch().name().to_owned())
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    path.canonicalize().with_context(|| path.display().to_string()).or_usage()
+}

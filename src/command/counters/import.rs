@@ -1,0 +1,171 @@
+//! `kbench counters import`: what rocprofv3 collected, as metrics.
+
+use super::{json, plain_table};
+use crate::cli::{CountersFormat, CountersImportArgs};
+use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
+use crate::report::units;
+use kbench_counters::metric::{Entry, Kind, evaluate, report};
+use kbench_counters::rocprofv3::{self, Agent, AgentKind, ImportedCase, Run, rocpd};
+use kbench_counters::{Arch, Catalog};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::path::{Path, PathBuf};
+
+/// First bytes of an SQLite file.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// A case, for output.
+#[derive(Serialize)]
+struct Imported {
+    kernel: String,
+    grid: [u64; 3],
+    workgroup: [u32; 3],
+    calls: u64,
+    duration_ns: Option<f64>,
+    counters: BTreeMap<String, Entry>,
+}
+
+/// Reads files and prints their cases.
+///
+/// # Errors
+/// When a file cannot be read, or the device it is of is not known.
+pub(super) fn run(args: &CountersImportArgs) -> Outcome {
+    let mut whole = Run::default();
+    for path in &args.files {
+        for run in read(path, args.agents.as_deref())? {
+            join(&mut whole, run);
+        }
+    }
+    let agent = choose(&whole, args.agent)?;
+    let arch: Arch = agent.name.parse().or_usage()?;
+    let geometry = agent.geometry().ok_or_else(|| {
+        usage(format!("Agent {}: the numbers of its compute units, SIMDs and waves are not known; give the run's agent_info.csv (--agents)", agent.logical_node_id))
+    })?;
+    let catalog = Catalog::new(arch).or_device()?;
+    let cases = rocprofv3::cases(&whole, Some(agent.logical_node_id), geometry);
+    let mut rows: Vec<Imported> = cases.into_iter().map(|case| imported(case, &catalog)).collect();
+    rows.sort_by(|a, b| total(b).total_cmp(&total(a)));
+    let mut out = io::stdout().lock();
+    if args.format == CountersFormat::Json {
+        let device = serde_json::json!({ "arch": arch, "name": agent.product, "geometry": geometry });
+        return json(&mut out, &serde_json::json!({ "schema": "kbench.counters/1", "device": device, "cases": rows }));
+    }
+    print(&mut out, &rows, agent).map_err(from_output)?;
+    Ok(Exit::Ok)
+}
+
+/// Time of all launches, ns.
+fn total(case: &Imported) -> f64 {
+    case.duration_ns.unwrap_or(0.0) * case.calls as f64
+}
+
+/// A file's runs, with agents.
+fn read(path: &Path, agents: Option<&Path>) -> Result<Vec<Run>, Failure> {
+    let mut head = [0_u8; 16];
+    let is_database = File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == SQLITE;
+    if is_database {
+        return rocpd::read(path).or_usage();
+    }
+    let mut run = rocprofv3::read_counter_collection(path).or_usage()?;
+    if let Some(agents) = agents.map(Path::to_owned).or_else(|| beside(path)) {
+        run.agents = rocprofv3::read_agent_info(&agents).or_usage()?;
+    }
+    Ok(vec![run])
+}
+
+/// The `agent_info.csv` with the same prefix, where there is one.
+fn beside(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let other = path.with_file_name(name.replace("counter_collection", "agent_info"));
+    (other != path && other.exists()).then_some(other)
+}
+
+/// Adds a run. Kernels of several files are one when they have the same name.
+fn join(whole: &mut Run, mut run: Run) {
+    let mut numbers: BTreeMap<u64, u64> = BTreeMap::new();
+    for kernel in run.kernels {
+        let found = whole.kernels.iter().find(|known| known.name == kernel.name).map(|known| known.id);
+        let id = found.unwrap_or(whole.kernels.len() as u64 + 1);
+        numbers.insert(kernel.id, id);
+        if found.is_none() {
+            whole.kernels.push(rocprofv3::Kernel { id, ..kernel });
+        }
+    }
+    for dispatch in &mut run.dispatches {
+        dispatch.kernel_id = numbers.get(&dispatch.kernel_id).copied().unwrap_or(0);
+    }
+    whole.dispatches.append(&mut run.dispatches);
+    for agent in run.agents {
+        if !whole.agents.iter().any(|known| known.logical_node_id == agent.logical_node_id) {
+            whole.agents.push(agent);
+        }
+    }
+}
+
+fn choose(run: &Run, wanted: Option<u32>) -> Result<&Agent, Failure> {
+    if run.agents.is_empty() {
+        return Err(usage(
+            "the files do not say which device they are of: give the run's agent_info.csv with --agents, or put it beside counter_collection.csv",
+        ));
+    }
+    let has_launches = |agent: &&Agent| run.dispatches.iter().any(|dispatch| dispatch.agent == agent.logical_node_id);
+    let gpus = || run.agents.iter().filter(|agent| agent.kind == AgentKind::Gpu);
+    match wanted {
+        Some(number) => gpus().find(|agent| agent.logical_node_id == number),
+        None => gpus().find(has_launches),
+    }
+    .ok_or_else(|| {
+        let names: Vec<String> =
+            gpus().map(|agent| format!("Agent {} ({})", agent.logical_node_id, agent.name)).collect();
+        usage(format!("no GPU of the run was launched on, or none has that number; its GPUs are: {}", names.join(", ")))
+    })
+}
+
+/// A case with all its counters, and every metric that they allow or forbid.
+fn imported(case: ImportedCase, catalog: &Catalog) -> Imported {
+    let measured = &case.measured;
+    let is_told = |outcome: &kbench_counters::metric::Outcome| {
+        !matches!(outcome, kbench_counters::metric::Outcome::Unavailable(_))
+    };
+    let metrics = catalog
+        .metrics()
+        .filter(|metric| is_told(&evaluate(metric, measured).outcome))
+        .map(|metric| metric.id.as_str());
+    let raw = measured.passes.iter().flat_map(|pass| pass.counters.keys()).map(String::as_str);
+    let known = raw.filter(|name| catalog.find(name).is_ok());
+    let counters = report(catalog, measured, metrics.chain(known));
+    Imported {
+        kernel: case.kernel,
+        grid: case.grid,
+        workgroup: case.workgroup,
+        calls: case.calls,
+        duration_ns: measured.duration_ns,
+        counters: counters.into_iter().filter(|(_, entry)| entry.kind != Kind::Unavailable).collect(),
+    }
+}
+
+fn print(out: &mut dyn Write, rows: &[Imported], agent: &Agent) -> io::Result<()> {
+    writeln!(out, "{} ({}): {} cases; values are medians over launches", agent.product, agent.name, rows.len())?;
+    for row in rows {
+        let time = row.duration_ns.map_or_else(|| "no time".to_owned(), |ns| units::time(ns, 3));
+        writeln!(
+            out,
+            "\n{}\n  {} calls, {time} each, grid {:?} of {:?}",
+            row.kernel, row.calls, row.grid, row.workgroup
+        )?;
+        let mut table = plain_table(["", "value", "unit", "remark"]);
+        for (name, entry) in &row.counters {
+            let value = entry.value.map_or_else(|| "invalid".to_owned(), |value| units::significant(value, 5));
+            let remark = match (&entry.reason, entry.cross_pass) {
+                (Some(reason), _) => reason.clone(),
+                (None, true) => "from different launches".to_owned(),
+                (None, false) => String::new(),
+            };
+            table.add_row([format!("  {name}"), value, entry.unit.clone(), remark]);
+        }
+        writeln!(out, "{table}")?;
+    }
+    Ok(())
+}

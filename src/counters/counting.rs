@@ -1,0 +1,92 @@
+//! Whether and how the cases of a device's process are counted.
+
+use super::profiler::{CaseCounters, Profiler, ProfilerError};
+use super::request::Request;
+use crate::device::{Device, DeviceSpec, Prepared};
+use kbench_counters::metric::Kind;
+use rocprofiler_sdk_sys::{OpenError, OpenOptions, Sdk};
+use std::path::Path;
+
+/// The driver's interface: without it there is no GPU, whatever libraries are there.
+const KFD: &str = "/dev/kfd";
+/// A library that is to be taken for HIP.
+const HIP_VARIABLE: &str = "KBENCH_HIP_LIB";
+
+/// Counting in this process.
+pub enum Counting {
+    /// Nothing was asked for.
+    Off,
+    /// The profiler.
+    Ready(Box<Profiler>),
+    /// It cannot be had; each case says why. Times are not lost because of counters.
+    Failed(String),
+}
+
+impl Counting {
+    /// Configures the profiler. Before the device is opened: HIP tells a profiler that comes later of nothing.
+    pub fn configure(request: Option<Request>, spec: &DeviceSpec) -> Self {
+        let Some(request) = request else { return Counting::Off };
+        if *spec == DeviceSpec::Host {
+            return Counting::Failed("the host's CPU is not counted: --device hip or emu has counters".to_owned());
+        }
+        let profiler = sdk_of(spec).and_then(|sdk| Profiler::configure(sdk, request));
+        match profiler {
+            Ok(profiler) => Counting::Ready(Box::new(profiler)),
+            Err(error) => Counting::Failed(error.to_string()),
+        }
+    }
+
+    /// Finds the device that has been opened, and plans.
+    pub fn attach(&mut self, device: &dyn Device) {
+        if let Counting::Ready(profiler) = self {
+            let attached = match device.pci() {
+                Some(pci) => profiler.attach(&pci, &device.info().arch).map_err(|error| error.to_string()),
+                None => {
+                    Err("the device does not tell its PCI address, by which rocprofiler-sdk would know it".to_owned())
+                }
+            };
+            if let Err(reason) = attached {
+                *self = Counting::Failed(reason);
+            }
+        }
+    }
+
+    /// True when cases are counted and not timed.
+    pub fn is_all(&self) -> bool {
+        matches!(self, Counting::Ready(profiler) if profiler.request().only_count)
+    }
+
+    /// Counts a case that has been verified; `None` when nothing was asked for.
+    pub fn count(
+        &mut self,
+        prepared: &mut dyn Prepared,
+        duration_ns: Option<f64>,
+        kind: &dyn Fn(&str) -> Kind,
+    ) -> Option<Result<CaseCounters, String>> {
+        match self {
+            Counting::Off => None,
+            Counting::Failed(reason) => Some(Err(reason.clone())),
+            Counting::Ready(profiler) => {
+                Some(profiler.collect(prepared, duration_ns, kind).map_err(|error| error.to_string()))
+            }
+        }
+    }
+}
+
+/// The emulated GPU's, whose functions are in this program.
+#[allow(unsafe_code)]
+fn emulated_sdk() -> Result<Sdk, OpenError> {
+    // SAFETY: the table's functions are the SDK's by name, with the types of its headers: its own tests call them from C.
+    unsafe { Sdk::from_symbols("the emulated rocprofiler-sdk", kbench_rocm_emu::sdk::symbol, OpenOptions::default()) }
+}
+
+/// The SDK that belongs to the HIP of a device: the emulated one to the emulated GPU, in this process; else the system's.
+fn sdk_of(spec: &DeviceSpec) -> Result<Sdk, ProfilerError> {
+    let emulated = match spec {
+        DeviceSpec::Emu(_) => true,
+        DeviceSpec::Auto => std::env::var_os(HIP_VARIABLE).is_none() && !Path::new(KFD).exists(),
+        _ => false,
+    };
+    let sdk = if emulated { emulated_sdk() } else { Sdk::open() };
+    Ok(sdk?)
+}

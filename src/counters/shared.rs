@@ -1,0 +1,157 @@
+//! What the SDK's callbacks and the collection share. Callbacks copy and return; nothing here calls HIP.
+
+use kbench_counters::collect::wire::{ENTRY_BYTES, Entry, HEADER_BYTES, Header, Position};
+use kbench_counters::ring::Producer;
+use rocprofiler_sdk_sys::Sdk;
+use rocprofiler_sdk_sys::instance::InstanceIds;
+use rocprofiler_sdk_sys::session::{CodeObjectEvent, CounterConfig, Dispatch, KernelSymbol};
+use rocprofiler_sdk_sys::types::CounterRecord;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Dimensions that an instance can have a place in (XCC to INSTANCE).
+const DIMENSIONS: std::ops::RangeInclusive<u64> = 1..=7;
+
+/// What is counted now.
+#[derive(Default)]
+struct Now {
+    /// The configuration and its pass; without one nothing is counted.
+    config: Option<(CounterConfig, u32)>,
+    /// Dispatches that were given it, in order.
+    launched: Vec<Dispatch>,
+}
+
+/// Reading of instance ids, with the memory that a record is put together in.
+struct Reader {
+    ids: InstanceIds,
+    /// Index in the collection's list by the SDK's number of a counter.
+    indices: HashMap<u16, u32>,
+    /// Positions that were asked for before.
+    positions: HashMap<u64, Option<(u32, Position)>>,
+    /// The bytes of a record's entries.
+    entries: Vec<u8>,
+}
+
+/// State that lives as long as the process.
+pub(super) struct Shared {
+    now: Mutex<Now>,
+    /// Kernels by the SDK's number. Dispatches of the runtime's own (copies, fills) are nobody's.
+    kernels: RwLock<HashMap<u64, KernelSymbol>>,
+    reader: Mutex<Reader>,
+    ring: Producer,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn new(sdk: &'static Sdk, ring: Producer) -> Self {
+        let reader = Reader {
+            ids: InstanceIds::new(sdk),
+            indices: HashMap::new(),
+            positions: HashMap::new(),
+            entries: Vec::new(),
+        };
+        Self { now: Mutex::default(), kernels: RwLock::default(), reader: Mutex::new(reader), ring }
+    }
+
+    /// The counters of the collection: the SDK's number of each, in the order of the collection's list.
+    pub(super) fn set_counters(&self, numbers: impl Iterator<Item = u16>) {
+        lock(&self.reader).indices = numbers.zip(0..).collect();
+    }
+
+    /// From now on dispatches are counted.
+    pub(super) fn begin(&self, config: CounterConfig, pass: u32) {
+        let mut now = lock(&self.now);
+        now.config = Some((config, pass));
+        now.launched.clear();
+    }
+
+    /// No more; gives the dispatches that were counted, in order.
+    pub(super) fn end(&self) -> Vec<Dispatch> {
+        let mut now = lock(&self.now);
+        now.config = None;
+        std::mem::take(&mut now.launched)
+    }
+
+    /// A kernel or code object was loaded.
+    pub(super) fn loaded(&self, event: &CodeObjectEvent) {
+        if let CodeObjectEvent::Kernel(kernel) = event {
+            self.kernels.write().unwrap_or_else(PoisonError::into_inner).insert(kernel.kernel_id, kernel.clone());
+        }
+    }
+
+    /// A kernel by the SDK's number.
+    pub(super) fn kernel(&self, id: u64) -> Option<KernelSymbol> {
+        self.kernels.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// What a dispatch counts, in the launching thread.
+    pub(super) fn choose(&self, dispatch: &Dispatch) -> Option<CounterConfig> {
+        let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
+        if kernels.get(&dispatch.kernel_id).is_some_and(KernelSymbol::is_of_runtime) {
+            return None;
+        }
+        drop(kernels);
+        let mut now = lock(&self.now);
+        let (config, _) = now.config.filter(|(config, _)| config.agent() == dispatch.agent)?;
+        now.launched.push(*dispatch);
+        Some(config)
+    }
+
+    /// The values of a dispatch: into the ring, in as many records as they need.
+    pub(super) fn counted(&self, dispatch: &Dispatch, values: &[CounterRecord]) {
+        let pass = lock(&self.now).config.map_or(u32::MAX, |(_, pass)| pass);
+        let mut reader = lock(&self.reader);
+        reader.entries.clear();
+        for value in values {
+            reader.add(value);
+        }
+        let header = Header {
+            dispatch_id: dispatch.dispatch_id,
+            start_ns: dispatch.start_ns,
+            end_ns: dispatch.end_ns,
+            pass,
+            total: (reader.entries.len() / ENTRY_BYTES) as u32,
+            count: 0,
+        };
+        let most = (self.ring.largest_record().saturating_sub(HEADER_BYTES) / ENTRY_BYTES).max(1) * ENTRY_BYTES;
+        if reader.entries.is_empty() {
+            self.ring.push(&header.to_bytes());
+        }
+        for part in reader.entries.chunks(most) {
+            let header = Header { count: (part.len() / ENTRY_BYTES) as u32, ..header };
+            self.ring.push_parts(&[&header.to_bytes(), part]);
+        }
+    }
+}
+
+impl Reader {
+    fn add(&mut self, record: &CounterRecord) {
+        let place = match self.positions.get(&record.instance_id) {
+            Some(place) => *place,
+            None => {
+                let place = self.place(record.instance_id);
+                self.positions.insert(record.instance_id, place);
+                place
+            }
+        };
+        // A counter of another collection cannot come: a configuration names its own.
+        if let Some((counter, position)) = place {
+            self.entries.extend_from_slice(&Entry { counter, position, value: record.value }.to_bytes());
+        }
+    }
+
+    fn place(&mut self, instance_id: u64) -> Option<(u32, Position)> {
+        let number = self.ids.counter(instance_id).ok()?;
+        let counter = *self.indices.get(&number)?;
+        let mut position = Position::default();
+        for dimension in DIMENSIONS {
+            // A dimension that the counter lacks is not known to the SDK.
+            let at = self.ids.position(instance_id, dimension).unwrap_or(0);
+            position = position.with(dimension, usize::try_from(at).ok()?)?;
+        }
+        Some((counter, position))
+    }
+}

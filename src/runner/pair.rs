@@ -1,0 +1,244 @@
+//! One case in two builds: prepare both, verify both, measure them in turn, verify both again.
+
+use super::{Interruptible, Settings, Watch, measuring_budget, nanoseconds, not_verified};
+use crate::device::{Device, DeviceError, Kind, Means, Peaks, Prepared};
+use crate::measure::{LaunchError, PairError, PairMeasurement, PairProtocol, TimeSource, measure_pair};
+use crate::plan::Planned;
+use crate::report::document::{BuildDoc, CaseResult, Status, VerifyDoc};
+use crate::worker::message::Notice;
+use kbench_stats::{Block, Probability, Rule};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Warm-up of a pair, ns: on a GPU until clocks have come up (docs/protocol.md), on the host until caches and clocks have.
+const GPU_WARMUP_NS: u64 = 400_000_000;
+const HOST_WARMUP_NS: u64 = 50_000_000;
+
+/// What counts as a change, as settings carry it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairRule {
+    /// Smallest relative change that matters.
+    pub min_effect: f64,
+    /// Relative change that equal builds show on this machine.
+    pub noise_floor: f64,
+    /// Error level.
+    pub alpha: f64,
+}
+
+/// The candidate's side of a case, and what was measured in turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairResult {
+    /// The candidate.
+    pub candidate: CaseResult,
+    /// The samples; absent where nothing is timed, or where it did not come to that.
+    pub samples: Option<PairSamples>,
+}
+
+/// Blocks of four launches: base, base, candidate, candidate, each in the order of launch within its build.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairSamples {
+    /// ns.
+    pub times: Vec<[f64; 4]>,
+    /// Thousands of core cycles, where every launch had a clock.
+    pub cycles: Option<Vec<[f64; 4]>>,
+    /// Where durations come from.
+    pub source: TimeSource,
+    /// Launches of the warm-up.
+    pub warmup_launches: usize,
+    /// Durations that were refused as impossible.
+    pub refused: usize,
+    /// Session time, ns.
+    pub elapsed_ns: u64,
+}
+
+impl PairRule {
+    /// As the statistics take it.
+    ///
+    /// # Errors
+    /// When a value is out of range.
+    pub fn rule(&self) -> Result<Rule, kbench_stats::StatsError> {
+        Rule::new(self.min_effect, self.noise_floor, Probability::new(self.alpha)?)
+    }
+}
+
+impl PairSamples {
+    fn of(measured: PairMeasurement) -> Self {
+        let flat = |block: &Block| [block.base[0], block.base[1], block.candidate[0], block.candidate[1]];
+        Self {
+            times: measured.times.iter().map(flat).collect(),
+            cycles: measured.cycles.map(|cycles| cycles.iter().map(flat).collect()),
+            source: measured.source,
+            warmup_launches: measured.warmup_launches,
+            refused: measured.refused,
+            elapsed_ns: measured.elapsed_ns,
+        }
+    }
+
+    /// The blocks of times, and of cycles.
+    pub fn blocks(&self) -> (Vec<Block>, Option<Vec<Block>>) {
+        let block = |[a, b, c, d]: &[f64; 4]| Block { base: [*a, *b], candidate: [*c, *d] };
+        let cycles = self.cycles.as_ref().map(|cycles| cycles.iter().map(block).collect());
+        (self.times.iter().map(block).collect(), cycles)
+    }
+}
+
+/// Runs a case in both builds of the device. The first result is the base's; the pair is absent when it did not come to the
+/// candidate.
+pub fn run_pair(
+    device: &mut dyn Device,
+    planned: &Planned,
+    peaks: &Peaks,
+    settings: &Settings,
+    rule: &PairRule,
+    watch: &mut dyn Watch,
+    stop: &AtomicBool,
+) -> (CaseResult, Option<PairResult>) {
+    let begin = Instant::now();
+    let kind = device.info().kind;
+    let mut base = CaseResult::new(planned);
+    let workload = match &planned.workload {
+        Ok(workload) => workload.as_ref(),
+        Err(reason) => return (base.ended(Status::Skipped, reason.clone()), None),
+    };
+    let work = workload.work();
+    if let Some(floor) = peaks.floor(&work, settings.cache) {
+        base.set_floor(&floor, &peaks.source);
+    }
+    base.work = Some(work);
+    let mut candidate = base.clone();
+    if settings.left.is_zero() {
+        return (base.unfinished("the time budget is used up (--time-budget)"), None);
+    }
+    watch.notice(Notice::Prepare);
+    let mut pair = match device.prepare_pair(workload, settings.cache, settings.seed) {
+        Ok(pair) => pair,
+        Err(error @ (DeviceError::OutOfMemory { .. } | DeviceError::NoBuild(_))) => {
+            return (base.ended(Status::Skipped, error.to_string()), None);
+        }
+        Err(error) => return (base.ended(Status::Failed, error.to_string()), None),
+    };
+    let mut results = [&mut base, &mut candidate];
+    for (result, prepared) in results.iter_mut().zip(&pair) {
+        let build = BuildDoc::from(prepared.build());
+        result.build = Some(build.clone());
+        if !watch.admits(&build) {
+            return (base.ended(Status::Skipped, "its build is quarantined"), None);
+        }
+        watch.notice(Notice::Built(build));
+    }
+    watch.notice(Notice::Verify);
+    let verify_begin = Instant::now();
+    let right = verify(&mut results, &mut pair, settings.seed, "before timing");
+    let samples = if right {
+        let verifying = verify_begin.elapsed();
+        let protocol = rule.rule().map(|rule| PairProtocol {
+            cache: settings.cache,
+            rule,
+            seed: settings.seed,
+            warmup_ns: if kind == Kind::Host { HOST_WARMUP_NS } else { GPU_WARMUP_NS },
+            budget_ns: nanoseconds(measuring_budget(settings.budget, begin.elapsed(), verifying)),
+        });
+        match protocol {
+            Ok(protocol) => timed(&mut results, &mut pair, &protocol, watch, stop),
+            Err(error) => {
+                end_both(&mut results, Status::Failed, &error.to_string());
+                None
+            }
+        }
+    } else {
+        None
+    };
+    drop(pair);
+    (base, Some(PairResult { candidate, samples }))
+}
+
+/// Checks the outputs of both; false when one is not right, which its result then says.
+fn verify(results: &mut [&mut CaseResult; 2], pair: &mut [Box<dyn Prepared + '_>; 2], seed: u64, when: &str) -> bool {
+    let mut right = true;
+    for (result, prepared) in results.iter_mut().zip(pair) {
+        match prepared.verify(seed) {
+            Ok(outputs) => {
+                let round = VerifyDoc::new(&outputs);
+                result.verify = match (result.verify.take(), round) {
+                    (Some(before), Some(after)) => Some(before.and(after)),
+                    (None, round) => round,
+                    (Some(_), None) => None,
+                };
+                result.status = Status::Ok;
+                if let Some(reason) = not_verified(result, when) {
+                    end(result, Status::Wrong, &reason);
+                    right = false;
+                }
+            }
+            Err(error) => {
+                end(result, Status::Failed, &error.to_string());
+                right = false;
+            }
+        }
+    }
+    // What was fine by itself is no result while the other is not.
+    if !right {
+        for result in results.iter_mut().filter(|result| result.status == Status::Ok) {
+            end(result, Status::Skipped, "the other build of the pair is not right");
+        }
+    }
+    right
+}
+
+/// Measures both in turn and checks them again; on an emulated device takes what it says of each instead.
+fn timed(
+    results: &mut [&mut CaseResult; 2],
+    pair: &mut [Box<dyn Prepared + '_>; 2],
+    protocol: &PairProtocol,
+    watch: &mut dyn Watch,
+    stop: &AtomicBool,
+) -> Option<PairSamples> {
+    let [one, other] = &mut *pair;
+    let measured = match (one.means(), other.means()) {
+        (Means::Emulated(base), Means::Emulated(candidate)) => {
+            results[0].set_emulated(base);
+            results[1].set_emulated(candidate);
+            return None;
+        }
+        (Means::Timed(base), Means::Timed(candidate)) => {
+            let (mut base, mut candidate) =
+                (Interruptible { inner: base, stop }, Interruptible { inner: candidate, stop });
+            measure_pair(&mut base, &mut candidate, protocol, &mut |progress| {
+                watch.notice(Notice::Measure(progress));
+            })
+        }
+        _ => {
+            end_both(results, Status::Failed, "the device ran nothing");
+            return None;
+        }
+    };
+    let measured = match measured {
+        Ok(measured) => measured,
+        Err(_) if stop.load(Ordering::SeqCst) => {
+            for result in results.iter_mut() {
+                end(result, Status::Skipped, "interrupted while it was measured");
+                result.unfinished = true;
+            }
+            return None;
+        }
+        Err(error) => {
+            let hung = matches!(error, PairError::Launch(LaunchError::Hung { .. }));
+            end_both(results, if hung { Status::Hung } else { Status::Failed }, &error.to_string());
+            return None;
+        }
+    };
+    watch.notice(Notice::VerifyAgain);
+    verify(results, pair, protocol.seed.wrapping_add(1), "after timing").then(|| PairSamples::of(measured))
+}
+
+fn end(result: &mut CaseResult, status: Status, reason: &str) {
+    result.status = status;
+    result.reason = Some(reason.to_owned());
+}
+
+fn end_both(results: &mut [&mut CaseResult; 2], status: Status, reason: &str) {
+    for result in results {
+        end(result, status, reason);
+    }
+}

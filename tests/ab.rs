@@ -1,0 +1,182 @@
+//! `kbench ab` and `selfcheck` from the outside: changes planted in a kernel's source are named, exactly; on the host a known
+//! slow-down is found.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use common::Bench;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const SHAPES: &str = "family,dtype,shape,calls\nactivation,bf16,rows=16 hidden=512 kind=silu,48\n";
+/// A line of the kernel that the case runs, and where more can be put.
+const LOAD: &str = "    const raw8<X> raw_gate = load_raw8(gate + column);\n";
+
+/// The folder of one family's sources with a change; `None` (and a line) without the compiler.
+fn sources(bench: &Bench, name: &str, change: impl Fn(&str) -> String) -> Option<()> {
+    if std::process::Command::new("clang-19").arg("--version").output().is_err() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "clang-19 is needed in CI");
+        eprintln!("skipped: there is no clang-19");
+        return None;
+    }
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    for part in ["include", "activation"] {
+        let to = bench.dir.path().join(name).join(part);
+        fs::create_dir_all(&to).unwrap();
+        for entry in fs::read_dir(from.join(part)).unwrap() {
+            let entry = entry.unwrap();
+            let mut text = fs::read_to_string(entry.path()).unwrap();
+            if entry.file_name() == "activation.hip" {
+                let changed = change(&text);
+                assert_eq!(changed == text, name == "base", "the change must be one");
+                text = changed;
+            }
+            fs::write(to.join(entry.file_name()), text).unwrap();
+        }
+    }
+    Some(())
+}
+
+/// Compares the two folders on the emulated MI300X; gives the document and the exit code.
+fn ab(bench: &Bench, candidate: &str, more: &[&str]) -> (Value, i32) {
+    bench.file("shapes.csv", SHAPES);
+    let arguments = ["ab", "--base", "base", "--cand", candidate, "--shapes", "shapes.csv", "--device", "emu"];
+    let mut command = bench.kbench();
+    let output = command.args(arguments).args(["--compiler", "clang-19", "-o", "ab.json"]).args(more).output().unwrap();
+    let path = bench.dir.path().join("ab.json");
+    assert!(path.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+    (serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap(), output.status.code().unwrap())
+}
+
+fn metric<'v>(document: &'v Value, name: &str) -> &'v Value {
+    let metrics = document["cases"][0]["metrics"].as_array().unwrap();
+    metrics.iter().find(|metric| metric["name"] == name).unwrap_or_else(|| panic!("no {name} in {metrics:#?}"))
+}
+
+fn grew_by(document: &Value, name: &str) -> f64 {
+    metric(document, name)["candidate"].as_f64().unwrap() - metric(document, name)["base"].as_f64().unwrap()
+}
+
+#[test]
+fn identical_sources_are_the_same() {
+    let bench = Bench::new();
+    let Some(()) = sources(&bench, "base", str::to_owned) else { return };
+    let (document, code) = ab(&bench, "base", &["--gate", "bound:+0%,insts:+0%,bytes:+0%,conflicts:+0"]);
+    assert_eq!((code, &document["method"]), (0, &Value::from("exact")));
+    assert_eq!(document["cases"][0]["verdict"], "SAME");
+    assert_eq!(document["cases"][0]["identical_code"], true);
+}
+
+#[test]
+fn a_planted_load_is_named_and_fails_the_gate() {
+    let bench = Bench::new();
+    let Some(()) = sources(&bench, "base", str::to_owned) else { return };
+    let again = "    [[maybe_unused]] const u32 again = *reinterpret_cast<const volatile u32*>(gate + column);\n";
+    sources(&bench, "load", |text| text.replace(LOAD, &format!("{LOAD}{again}"))).unwrap();
+    let gate = ["--gate", "insts:+1%", "--junit", "gate.xml", "--markdown", "gate.md"];
+    let (document, code) = ab(&bench, "load", &gate);
+    assert_eq!(code, 1, "{document:#}");
+    // 16 rows of 512: one wave each, one more load a wave.
+    assert_eq!(grew_by(&document, "SQ_INSTS_VMEM_RD"), 16.0);
+    assert_eq!(document["gate"]["passed"], false);
+    assert!(bench.read("gate.xml").contains("<failure"), "{}", bench.read("gate.xml"));
+    assert!(bench.read("gate.md").contains("insts"), "{}", bench.read("gate.md"));
+    let first = bench.read("ab.json");
+    ab(&bench, "load", &gate);
+    assert_eq!(bench.read("ab.json"), first, "byte for byte");
+}
+
+#[test]
+fn a_planted_bank_conflict_is_named() {
+    let bench = Bench::new();
+    let Some(()) = sources(&bench, "base", str::to_owned) else { return };
+    // Every lane of a wave writes to the same bank.
+    let conflict = "    __shared__ volatile u32 table[64 * 32];\n    table[thread_x() % 64 * 32] = hidden;\n";
+    sources(&bench, "conflict", |text| text.replace(LOAD, &format!("{conflict}{LOAD}"))).unwrap();
+    let (document, code) = ab(&bench, "conflict", &["--gate", "conflicts:+0"]);
+    assert_eq!(code, 1);
+    assert_eq!(metric(&document, "conflicts")["base"], 0.0);
+    assert!(grew_by(&document, "conflicts") > 0.0);
+    assert_eq!(grew_by(&document, "lds"), f64::from(64 * 32 * 4));
+    let why = document["cases"][0]["why"].to_string();
+    assert!(why.contains("conflicts") || why.contains("SQ_LDS_BANK_CONFLICT"), "{why}");
+}
+
+#[test]
+fn an_unrolling_change_is_named() {
+    let bench = Bench::new();
+    let Some(()) = sources(&bench, "base", str::to_owned) else { return };
+    sources(&bench, "rolled", |text| text.replacen("#pragma unroll\n", "#pragma nounroll\n", 1)).unwrap();
+    let (document, code) = ab(&bench, "rolled", &[]);
+    assert_eq!(code, 0);
+    assert!(grew_by(&document, "SQ_INSTS_BRANCH") > 0.0, "{document:#}");
+    assert!(grew_by(&document, "insts") > 0.0);
+}
+
+#[test]
+fn a_wrong_candidate_is_exit_4() {
+    let bench = Bench::new();
+    let Some(()) = sources(&bench, "base", str::to_owned) else { return };
+    sources(&bench, "wrong", |text| text.replace("return x * rcp(1.0f + exp2(-log2e * x));", "return x;")).unwrap();
+    let (document, code) = ab(&bench, "wrong", &[]);
+    assert_eq!(code, 4);
+    assert_eq!(document["not_compared"][0]["candidate"], "wrong");
+}
+
+#[test]
+fn on_the_host_a_large_slow_down_is_found() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\ngemm,bf16,m=32 n=128 k=256,48\n");
+    let mut command = bench.kbench();
+    command.args([
+        "ab",
+        "--base",
+        "reference",
+        "--cand",
+        "reference+40%",
+        "--shapes",
+        "shapes.csv",
+        "--device",
+        "host",
+    ]);
+    command.args(["--time-budget", "10s", "--min-effect", "5%", "--gate", "time:+5%", "--format", "json"]);
+    let output = command.output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["cases"][0]["verdict"], "SLOWER", "{document:#}");
+    assert_eq!((&document["method"], output.status.code()), (&Value::from("paired"), Some(1)));
+    let ratio = document["cases"][0]["ratio"]["ratio"].as_f64().unwrap();
+    assert!((1.2..1.7).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn what_is_no_build_is_explained() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", SHAPES);
+    let mut command = bench.kbench();
+    command.args(["ab", "--base", "nowhere", "--cand", "builtin", "--shapes", "shapes.csv", "--device", "emu"]);
+    let said = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
+    assert!(said.contains("`nowhere` is no build"), "{said}");
+    let mut command = bench.kbench();
+    command.args(["ab", "--base", "reference", "--cand", "faster", "--shapes", "shapes.csv", "--device", "host"]);
+    let said = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
+    assert!(said.contains("reference+3%"), "{said}");
+}
+
+#[test]
+fn selfcheck_counts_what_equal_builds_are_called() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=16 hidden=256,96\n");
+    let mut command = bench.kbench();
+    command.args(["selfcheck", "--shapes", "shapes.csv", "--device", "host", "--pairs", "4", "--time-budget", "4s"]);
+    command.args(["--min-effect", "20%", "--json"]);
+    let output = command.assert().success().get_output().stdout.clone();
+    let report: Value = serde_json::from_slice(&output).unwrap();
+    assert_eq!((&report["pairs"], &report["failed"]), (&Value::from(4), &Value::from(0)));
+    assert_eq!(report["false_changes"], 0, "{report:#}");
+    assert!(report["detectable"].as_f64().unwrap() > 0.0);
+    let mut command = bench.kbench();
+    command.args(["selfcheck", "--shapes", "shapes.csv", "--device", "emu"]).env_remove("ROCM_EMU_CLOCK");
+    let said = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
+    assert!(said.contains("has no noise"), "{said}");
+}
