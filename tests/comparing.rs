@@ -397,14 +397,15 @@ proptest! {
             Run::of(document("hip", cases.collect()))
         };
         if let (Ok(base), Ok(candidate)) = (side(|f| f.0.abs()), side(|f| f.1.abs()))
-            && let Ok(mut found) = compare_runs(("a", &base), ("b", &candidate), &settings(&[])) {
-                let _ = gate("time:+1%,step:+1%").check(&mut found);
-                let text = serde_json::to_string(&found).unwrap();
-                // serde_json writes a float that is not finite as null.
-                prop_assert!(!text.contains("\"ratio\":null") && !text.contains("\"change\":null,\"interval\""));
-                for render in [render_table::write, render_markdown::write] {
-                    render(&mut Vec::new(), &found, 3).unwrap();
-                }
+            && let Ok(mut found) = compare_runs(("a", &base), ("b", &candidate), &settings(&[]))
+        {
+            let _ = gate("time:+1%,step:+1%").check(&mut found);
+            let text = serde_json::to_string(&found).unwrap();
+            // serde_json writes a float that is not finite as null.
+            prop_assert!(!text.contains("\"ratio\":null") && !text.contains("\"change\":null,\"interval\""));
+            for render in [render_table::write, render_markdown::write] {
+                render(&mut Vec::new(), &found, 3).unwrap();
+            }
         }
     }
 }
