@@ -170,8 +170,8 @@ fn a_hang_is_killed_and_resume_finishes_the_rest() {
 #[test]
 fn scripted_clocks_are_timed_and_told_as_that() {
     let bench = Bench::new();
-    let clock = [("ROCM_EMU_CLOCK", "cv=1%;negative=p:2%;seed=3")];
-    let more = ["--family", "rmsnorm", "--time-budget", "4s", "--precision", "2%"];
+    let clock = [("ROCM_EMU_CLOCK", "cv=3%;negative=p:15%;seed=3")];
+    let more = ["--family", "rmsnorm", "--time-budget", "4s", "--precision", "0.5%"];
     let (run, code) = run(&bench, "emu", &clock, &more);
     assert_eq!(code, 0);
     let case = case(&run, "rmsnorm");
@@ -180,6 +180,6 @@ fn scripted_clocks_are_timed_and_told_as_that() {
     assert!(run.environment["scripted_clock"].contains("cv=1%"));
     // The kernel takes its bound, about; times that cannot be are refused and counted.
     let (launches, refused) = (timing.samples as f64 + timing.refused as f64, timing.refused as f64);
-    assert!(refused > 0.0 && refused / launches < 0.1, "{refused} of {launches}");
+    assert!(refused > 0.0 && refused / launches < 0.4, "{refused} of {launches}");
     assert!(timing.samples_ns.iter().all(|ns| *ns > 0.0));
 }

@@ -86,7 +86,7 @@ pub struct SelfcheckArgs {
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub pairs: u32,
     /// The smallest change that is called one
-    #[arg(long, default_value = "1%", value_name = "SHARE", value_parser = super::args::share)]
+    #[arg(long, default_value = "0.5%", value_name = "SHARE", value_parser = super::args::share)]
     pub min_effect: f64,
     /// Chance of calling equal builds different
     #[arg(long, default_value = "5%", value_name = "SHARE", value_parser = super::args::share)]

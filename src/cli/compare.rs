@@ -46,9 +46,9 @@ pub struct CompareArgs {
 /// What counts as a change, what fails, and where the comparison is written: the same for `compare` and `ab`.
 #[derive(Args, Debug)]
 pub struct JudgeArgs {
-    /// The smallest change that is called one
-    #[arg(long, default_value = "1%", value_name = "SHARE", value_parser = share)]
-    pub min_effect: f64,
+    /// The smallest change that is called one; by default 1% of runs made apart, 0.5% of builds that run in turn
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub min_effect: Option<f64>,
     /// Chance of calling equal builds different, after correction over cases
     #[arg(long, default_value = "5%", value_name = "SHARE", value_parser = share)]
     pub alpha: f64,

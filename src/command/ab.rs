@@ -20,6 +20,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+/// The smallest change that is called one: a threshold of 1 % would miss half of all changes of 1 %.
+pub(super) const MIN_EFFECT: f64 = 0.005;
+
 /// Runs both builds in turn, case by case, and compares.
 ///
 /// # Errors
@@ -27,7 +30,8 @@ use tempfile::TempDir;
 pub fn run(args: &AbArgs) -> Outcome {
     let gate = gate(&args.judge)?;
     let format = format_of(&args.judge)?;
-    let rule = PairRule { min_effect: args.judge.min_effect, noise_floor: 0.0, alpha: args.judge.alpha };
+    let rule =
+        PairRule { min_effect: args.judge.min_effect.unwrap_or(MIN_EFFECT), noise_floor: 0.0, alpha: args.judge.alpha };
     let checked = rule.rule().context("--min-effect, --alpha").or_usage()?;
     let builds = Builds::new(args)?;
     let mut cases = Cases::open(&args.pair, &builds.base, &builds.candidate)?;
@@ -73,7 +77,8 @@ fn exact(args: &AbArgs, info: &DeviceInfo, pairs: &[Pair], wanted: &BTreeSet<Str
     };
     let base = run(pairs.iter().map(|pair| &pair.base).collect())?;
     let candidate = run(pairs.iter().filter_map(|pair| pair.pair.as_ref().map(|pair| &pair.candidate)).collect())?;
-    let rule = PairRule { min_effect: args.judge.min_effect, noise_floor: 0.0, alpha: args.judge.alpha };
+    let rule =
+        PairRule { min_effect: args.judge.min_effect.unwrap_or(MIN_EFFECT), noise_floor: 0.0, alpha: args.judge.alpha };
     let settings = Settings {
         rule: rule.rule().or_usage()?,
         correction: args.judge.correction.into(),

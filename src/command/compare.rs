@@ -24,6 +24,8 @@ use std::path::Path;
 const BETWEEN_RUNS: f64 = 0.01;
 /// The same for profiles of a whole server, whose kernels share the GPU with others.
 const BETWEEN_PROFILES: f64 = 0.02;
+/// The smallest change between separate runs that is called one.
+const MIN_EFFECT: f64 = 0.01;
 /// Bytes of a file that are looked at to see whether it is a run.
 const HEAD: u64 = 4096;
 /// Largest JSON file that is looked through when its head does not tell.
@@ -120,7 +122,9 @@ fn is_run(path: &Path) -> io::Result<bool> {
 
 fn compare(args: &CompareArgs, base: Side, candidate: Side, gate: &Gate) -> Result<Comparison, Failure> {
     let alpha = Probability::new(args.judge.alpha).context("--alpha").or_usage()?;
-    let rule = Rule::new(args.judge.min_effect, 0.0, alpha).context("--min-effect, --alpha").or_usage()?;
+    let rule = Rule::new(args.judge.min_effect.unwrap_or(MIN_EFFECT), 0.0, alpha)
+        .context("--min-effect, --alpha")
+        .or_usage()?;
     let settings = |(between, between_source)| Settings {
         rule,
         correction: args.judge.correction.into(),

@@ -239,24 +239,29 @@ impl Profiler {
         self.context.start()?;
         let launched = self.launch_passes(attached, prepared);
         let launched = launched.and_then(|launched| {
-            let complete = self.wait_for(&launched)?;
+            let complete = self.wait_for(&launched.0)?;
             Ok((launched, complete))
         });
         let stopped = self.context.stop();
-        let (launched, records) = launched?;
+        let ((launched, replayed), records) = launched?;
         stopped?;
         let ring = self.ring.of_this_case();
-        if records.is_empty() && ring.received == 0 && !launched.is_empty() {
-            return Err(ProfilerError::Silent { launched: launched.len() as u64 });
+        if records.is_empty() && ring.received == 0 && replayed > 0 {
+            return Err(ProfilerError::Silent { launched: replayed });
         }
         let counted = attached.evaluate(&launched, &records, duration_ns, kind, ring);
         let kept = self.request.keep_records.then(|| attached.keep(self.shared, &launched, &records));
         Ok(CaseCounters { records: kept, ..counted })
     }
 
-    /// Replays the case for each pass; gives the counted launches with their place in the sequence.
-    fn launch_passes(&self, attached: &Attached, prepared: &mut dyn Prepared) -> Result<Vec<Launched>, ProfilerError> {
-        let mut launched = Vec::new();
+    /// Replays the case for each pass; gives the launches that the SDK told of with their place in the sequence, and how many
+    /// there were.
+    fn launch_passes(
+        &self,
+        attached: &Attached,
+        prepared: &mut dyn Prepared,
+    ) -> Result<(Vec<Launched>, u64), ProfilerError> {
+        let (mut launched, mut replayed) = (Vec::new(), 0);
         for (pass, config) in attached.configs.iter().enumerate() {
             for _ in 0..self.request.repeats.max(1) {
                 prepared.restore().map_err(ProfilerError::Replay)?;
@@ -264,6 +269,7 @@ impl Profiler {
                 let waves = prepared.replay();
                 let dispatches = self.shared.end();
                 let waves = waves.map_err(ProfilerError::Replay)?;
+                replayed += waves.len() as u64;
                 for (step, dispatch) in dispatches.into_iter().enumerate() {
                     let expected_waves = waves.get(step).copied().flatten();
                     let launch = Launch { dispatch_id: dispatch.dispatch_id, pass, expected_waves };
@@ -271,7 +277,7 @@ impl Profiler {
                 }
             }
         }
-        Ok(launched)
+        Ok((launched, replayed))
     }
 
     /// Waits until every launch's records are here, or patience ends: the SDK writes them after the device was waited for.
