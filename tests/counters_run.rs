@@ -67,7 +67,7 @@ fn a_profiler_that_fails_costs_the_counters_alone() {
         ("ROCM_EMU_SDK_VERSION", "0.7.0", "1.0.0"),
         ("ROCM_EMU_SDK_FAULT", "locked", "another tool"),
         ("ROCM_EMU_SDK_FAULT", "unregistered", "rocprofiler-register"),
-        ("ROCM_EMU_SDK_FAULT", "no-driver", "lists no GPU"),
+        ("ROCM_EMU_SDK_FAULT", "no-driver", "Found 0 rocprofiler agents"),
         ("ROCM_EMU_SDK_FAULT", "unsupported-agent", "39"),
         ("ROCM_EMU_SDK_FAULT", "permission-denied", "40"),
         ("ROCM_EMU_SDK_FAULT", "missing@create_counter_config", "rocprofiler_create_counter_config"),

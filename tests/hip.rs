@@ -177,7 +177,7 @@ fn scripted_clocks_are_timed_and_told_as_that() {
     let case = case(&run, "rmsnorm");
     let timing = case.timing.as_ref().unwrap();
     assert_eq!(timing.source, TimeSource::Scripted);
-    assert!(run.environment["scripted_clock"].contains("cv=1%"));
+    assert!(run.environment["scripted_clock"].contains("cv=3%"));
     // The kernel takes its bound, about; times that cannot be are refused and counted.
     let (launches, refused) = (timing.samples as f64 + timing.refused as f64, timing.refused as f64);
     assert!(refused > 0.0 && refused / launches < 0.4, "{refused} of {launches}");

@@ -51,7 +51,7 @@ pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut 
     let open = Open { flush_icache: args.flush_icache, counters, ..open };
     let limits = Limits { scale: args.watchdog, ..Limits::default() };
     let plan;
-    let mut supervisor = super::open_worker(&args.device, open, limits)?;
+    let (mut supervisor, not_counted) = opened(args, open, limits)?;
     let hello = supervisor.hello().clone();
     plan = Plan::new(&inventory, &selection(args), CaseOptions { fp8: hello.info.fp8, seed: args.seed });
     if plan.cases.is_empty() {
@@ -84,7 +84,28 @@ pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut 
         interrupted: false,
     };
     let sinks = Sinks::new(args, format)?;
-    replay(args, &mut supervisor, (&plan, &peaks), document, &sinks, saved, records)
+    let outcome = Counted { records, not_counted };
+    replay(args, &mut supervisor, (&plan, &peaks), document, &sinks, saved, outcome)
+}
+
+/// What a run has with counters: where dispatches go, and why there are none.
+struct Counted<'r> {
+    records: &'r mut Option<Run>,
+    not_counted: Option<String>,
+}
+
+/// Opens the device. A profiler that ends the process on the way costs the counters and nothing else: the device is then opened
+/// without it, and the reason is given.
+fn opened<'a>(args: &RunArgs, open: Open, limits: Limits) -> Result<(Supervisor<'a>, Option<String>), Failure> {
+    match super::open_worker(&args.device, open.clone(), limits) {
+        Err(failure) if open.counters.is_some() && failure.exit == Exit::Device => {
+            let reason = format!("{:#}", failure.error);
+            note(&format!("without counters, because the device could not be opened with the profiler: {reason}"));
+            let open = Open { counters: None, ..open };
+            Ok((super::open_worker(&args.device, open, limits)?, Some(reason)))
+        }
+        opened => opened.map(|supervisor| (supervisor, None)),
+    }
 }
 
 fn selection(args: &RunArgs) -> Selection {
@@ -129,7 +150,7 @@ fn replay<'a>(
     mut document: RunDocument,
     sinks: &Sinks<'_>,
     saved: Option<Saved>,
-    records: &mut Option<Run>,
+    counted: Counted<'_>,
 ) -> Outcome {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
@@ -147,12 +168,12 @@ fn replay<'a>(
             known.entry(task.index).or_insert(CaseResult { id: ids[task.index].clone(), ..result });
         }
     }
-    let mut replay = Replay::new(args, sinks, (&tasks, &ids), journal, known);
+    let mut replay = Replay::new(args, sinks, (&tasks, &ids), journal, known).not_counted(counted.not_counted);
     sinks.begin()?;
     replay.show()?;
     supervisor.run(&replay.open_tasks(), peaks, &stop, &mut replay)?;
     let (cases, journal, found) = replay.into_results();
-    *records = found;
+    *counted.records = found;
     document.interrupted = stop.load(Ordering::SeqCst);
     document.cases = cases;
     let finished = sinks.finish(&document);

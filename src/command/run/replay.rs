@@ -6,7 +6,7 @@ use crate::exit::{Failure, OrExit as _, Outcome};
 use crate::journal::Journal;
 use crate::measure::{Cache, Progress};
 use crate::plan::Planned;
-use crate::report::{CaseResult, units};
+use crate::report::{CaseResult, Status, units};
 use crate::runner::{PairResult, Settings};
 use crate::worker::message::Notice;
 use crate::worker::{Task, Watcher};
@@ -39,6 +39,8 @@ pub(super) struct Replay<'r, 'a> {
     shown: usize,
     /// Counted dispatches of all cases.
     records: Option<Run>,
+    /// Why no case is counted although that was asked for.
+    not_counted: Option<String>,
 }
 
 impl<'r, 'a> Replay<'r, 'a> {
@@ -68,7 +70,13 @@ impl<'r, 'a> Replay<'r, 'a> {
             results,
             shown: 0,
             records: None,
+            not_counted: None,
         }
+    }
+
+    /// The same, with the reason why no case is counted.
+    pub(super) fn not_counted(self, reason: Option<String>) -> Self {
+        Self { not_counted: reason, ..self }
     }
 
     /// The tasks that have no result yet.
@@ -132,6 +140,9 @@ impl Watcher for Replay<'_, '_> {
     fn done(&mut self, task: &Task<'_>, mut result: CaseResult, _pair: Option<PairResult>) -> Result<(), Failure> {
         if let Some(id) = self.ids.get(task.index) {
             result.id.clone_from(id);
+        }
+        if let Some(reason) = self.not_counted.as_ref().filter(|_| result.status == Status::Ok) {
+            result.set_not_counted(reason.clone());
         }
         if let Some(found) = result.counting.as_mut().and_then(|counting| counting.records.take()) {
             add_records(&mut self.records, *found);
