@@ -141,9 +141,10 @@ unsafe fn half_input<const UNIFORM: bool>(step: &Step, wave: &Wave, i: usize, hi
         });
     }
     match step.src[i] {
-        // SAFETY: both registers of the pair were checked when the step was made.
         Src::Vgpr(number) => {
-            In::Lanes(unsafe { wave.vgpr.as_ptr().add(usize::from(number) + usize::from(part)).cast() })
+            let register = usize::from(number) + usize::from(part);
+            // SAFETY: both registers of the pair were checked when the step was made.
+            In::Lanes(unsafe { wave.vgpr.as_ptr().add(register).cast() })
         }
         // SAFETY: a form is chosen by the kinds of the step's sources: this one is a register.
         _ => unsafe { std::hint::unreachable_unchecked() },
