@@ -124,6 +124,24 @@ unsafe fn run<const G: usize, const APART: bool>(step: &Step, wave: &mut Wave, e
     }
 }
 
+/// Runs a step; false where this way leaves it to the other one.
+///
+/// # Safety
+/// As [`Handler`] asks.
+#[cfg(test)]
+pub(super) unsafe fn alone(step: &Step, wave: &mut Wave) -> bool {
+    let Some(plan) = Plan::of(step.op) else { return false };
+    // SAFETY: the caller's.
+    unsafe {
+        match fused::group(&plan.shape) {
+            (4, false) => multiply::<4, false>(plan, step, wave),
+            (8, false) => multiply::<8, false>(plan, step, wave),
+            (16, true) => multiply::<16, true>(plan, step, wave),
+            _ => false,
+        }
+    }
+}
+
 /// Writes D; false, without having written anything, where the numbers are not ordinary.
 ///
 /// # Safety
