@@ -16,7 +16,7 @@ pub struct PairArgs {
     /// Profile or inventory: a file or folder of any dialect that kbench reads; repeatable
     #[arg(long, value_name = "FILE|DIR", num_args = 1.., required = true)]
     pub shapes: Vec<PathBuf>,
-    /// Where to run: auto, hip[:N], emu[:MODEL] (nothing is timed: instructions, bytes, conflicts and the bound are compared,
+    /// Where to run: auto, hip or hip:N, emu or emu:MODEL (nothing is timed: instructions, bytes, conflicts and the bound are compared,
     /// exactly) or host
     #[arg(long, default_value_t = DeviceSpec::Auto, value_name = "DEVICE")]
     pub device: DeviceSpec,

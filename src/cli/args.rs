@@ -226,8 +226,9 @@ pub struct RunArgs {
     /// Profile or inventory: a file or folder of any dialect that kbench reads, told apart by content; repeatable
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub shapes: Vec<PathBuf>,
-    /// Where to run: auto (the emulated MI300X), emu or emu:MODEL (real code objects on an emulated GPU: mi210, mi250x, mi300a,
-    /// mi300x, mi308x, mi325x, mi350x, mi355x), or host (this CPU runs the references and is timed)
+    /// Where to run: auto (the first GPU, else the emulated MI300X), hip, hip:N or hip:all (real GPUs), emu or emu:MODEL (the same kernels
+    /// on an emulated GPU: mi210, mi250x, mi300a, mi300x, mi308x, mi325x, mi350x, mi355x), or host (this CPU runs the references and is
+    /// timed)
     #[arg(long, default_value_t = DeviceSpec::Auto, value_name = "DEVICE")]
     pub device: DeviceSpec,
     /// Kernels to run on a GPU: a build folder (`kbench build`) or a launch descriptor; by default those in the program
