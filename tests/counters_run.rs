@@ -52,7 +52,7 @@ fn two_passes_with_the_emulators_own_values() {
 /// Asserts that the case is as good as without counters, and gives why there are none.
 fn not_counted(variables: &[(&str, &str)]) -> String {
     let bench = Bench::new();
-    let (run, code) = run(&bench, &["--pmc", "SQ_WAVES,FETCH_SIZE", "--watchdog", "0.02"], variables);
+    let (run, code) = run(&bench, &["--pmc", "SQ_WAVES,FETCH_SIZE", "--watchdog", "0.05"], variables);
     let case = &run.cases[0];
     assert_eq!((code, case.status), (0, Status::Ok), "{variables:?}: {:?}", case.reason);
     assert!(case.bound.is_some() && case.verify.as_ref().unwrap().passed, "{variables:?}");
