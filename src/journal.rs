@@ -275,7 +275,7 @@ impl Saved {
             return Err(JournalError::Other { file: self.file, reason });
         }
         let ended =
-            |case: &CaseResult| !case.unfinished && !(retry && matches!(case.status, Status::Failed | Status::Hung));
+            |case: &CaseResult| !(case.unfinished || retry && matches!(case.status, Status::Failed | Status::Hung));
         let places = self.cases.into_iter().enumerate();
         Ok(places.filter_map(|(index, case)| Some((index, case.filter(ended)?))).collect())
     }

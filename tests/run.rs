@@ -30,9 +30,11 @@ fn assert_reads_back(text: &str) {
     let read = RunDocument::from_json("run.json", text.as_bytes()).unwrap();
     let as_written: Value = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), as_written);
-    let later = text
-        .replacen("\"status\":", "\"later\": {\"a\": [1]}, \"status\":", 1)
-        .replacen("\"interrupted\":", "\"later\": 1, \"interrupted\":", 1);
+    let later = text.replacen("\"status\":", "\"later\": {\"a\": [1]}, \"status\":", 1).replacen(
+        "\"interrupted\":",
+        "\"later\": 1, \"interrupted\":",
+        1,
+    );
     assert!(later.len() > text.len());
     assert!(RunDocument::from_json("run.json", later.as_bytes()).unwrap() == read, "unknown keys are passed over");
 }
