@@ -137,7 +137,7 @@ fn a_killed_worker_costs_one_case_and_retry_runs_it() {
 fn a_worker_that_stands_still_is_hung() {
     let bench = bench();
     // The limit of a check on the emulated device is 330 s, that of every other stage is shorter.
-    let mut run = start(&bench, &["--watchdog", "0.1"]);
+    let mut run = start(&bench, &["--watchdog", "0.1", "--time-budget", "10m"]);
     wait_for_cases(&mut run, &bench, 2);
     let child = worker(&run);
     signal("STOP", child);

@@ -245,7 +245,6 @@ fn read_messages(stdout: ChildStdout, post: &Post) {
 fn read_lines(stderr: ChildStderr, post: &Post, tail: &Mutex<VecDeque<String>>) {
     let mut input = BufReader::new(stderr);
     let mut bytes = Vec::new();
-    let mut listened_to = true;
     loop {
         bytes.clear();
         match input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes) {
@@ -263,8 +262,10 @@ fn read_lines(stderr: ChildStderr, post: &Post, tail: &Mutex<VecDeque<String>>) 
             }
             tail.push_back(line.clone());
         }
-        // The pipe is emptied even when nobody listens: a child must not block on it.
-        listened_to = listened_to && post.send(What::Line(line));
+        // The pipe is emptied whether somebody listens or not: a child must not block on it, and its last words must be
+        // there when its end is waited for. Of a flood, what finds no room is only kept in the tail.
+        let event = Event { slot: post.slot, generation: post.generation, what: What::Line(line) };
+        let _ = post.events.try_send(event);
     }
 }
 
