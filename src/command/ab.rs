@@ -1,7 +1,7 @@
 //! `kbench ab`: two builds in turn on one device.
 
 use super::compare::{exit_of, format_of, gate, write};
-use super::pairs::{Cases, Watching};
+use super::pairs::Cases;
 use crate::cli::AbArgs;
 use crate::compare::pairs::{Pair, compare_pairs};
 use crate::compare::read::{Device, Run};
@@ -35,7 +35,7 @@ pub fn run(args: &AbArgs) -> Outcome {
     let checked = rule.rule().context("--min-effect, --alpha").or_usage()?;
     let builds = Builds::new(args)?;
     let mut cases = Cases::open(&args.pair, &builds.base, &builds.candidate)?;
-    let (pairs, interrupted) = cases.run(&args.pair, rule, 1, &mut Watching::new())?;
+    let (pairs, interrupted) = cases.run(&args.pair, rule, 1)?;
     let wanted = gate.metrics();
     let mut comparison = match cases.info.kind {
         Kind::Emu if pairs.iter().all(|pair| pair.pair.as_ref().is_none_or(|pair| pair.samples.is_none())) => {

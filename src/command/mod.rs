@@ -29,10 +29,12 @@ use crate::worker::message::Open;
 use crate::worker::{Limits, Program, Supervisor, WorkerError};
 use anyhow::Context as _;
 use directories::ProjectDirs;
+use indicatif::{ProgressBar, ProgressStyle};
 use kbench_workload::Fp8Flavor;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Opens the host device.
 pub(crate) fn open_host(fp8: Fp8Flavor) -> Host {
@@ -154,4 +156,24 @@ pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io:
         renamed
     };
     attempt().with_context(|| format!("{} could not be written", path.display())).or_usage()
+}
+
+/// The part of the time until `deadline` that a case gets while `waiting` others wait for `devices`, and all that is left: what
+/// quick cases leave over goes to the later ones.
+fn part_of_budget(deadline: Instant, waiting: usize, devices: usize) -> (Duration, Duration) {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let cases = u32::try_from(waiting + 1).unwrap_or(u32::MAX);
+    let devices = u32::try_from(devices).unwrap_or(1).min(cases);
+    ((left / cases * devices).min(left), left)
+}
+
+/// A bar on a terminal; elsewhere nothing is shown.
+fn progress_bar(cases: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {msg}");
+    let bar = ProgressBar::new(cases).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }

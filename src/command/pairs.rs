@@ -6,19 +6,18 @@ use crate::command::inventory;
 use crate::compare::pairs::Pair;
 use crate::device::{DeviceInfo, Peaks};
 use crate::exit::{Failure, OrExit as _, usage};
-use crate::measure::{Cache, Progress};
+use crate::measure::Progress;
 use crate::plan::{Plan, Selection};
 use crate::report::{CaseResult, units};
 use crate::runner::{PairResult, PairRule, Settings};
 use crate::worker::message::{Notice, Open};
 use crate::worker::{Limits, Supervisor, Task, Watcher};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use kbench_workload::CaseOptions;
-use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Cases on an open device.
 pub(super) struct Cases {
@@ -29,21 +28,6 @@ pub(super) struct Cases {
     /// The device.
     pub(super) info: DeviceInfo,
     stop: Arc<AtomicBool>,
-}
-
-/// The progress bar.
-pub(super) struct Watching {
-    bar: ProgressBar,
-}
-
-impl Watching {
-    pub(super) fn new() -> Self {
-        let bar = if io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {msg}");
-        let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar }
-    }
 }
 
 impl Cases {
@@ -79,24 +63,18 @@ impl Cases {
 
     /// Runs every case in every cache mode `times` times, each with a seed of its own; the pairs in order, and whether the
     /// run was interrupted.
-    pub(super) fn run(
-        &mut self,
-        args: &PairArgs,
-        rule: PairRule,
-        times: u32,
-        watching: &mut Watching,
-    ) -> Result<(Vec<Pair>, bool), Failure> {
+    pub(super) fn run(&mut self, args: &PairArgs, rule: PairRule, times: u32) -> Result<(Vec<Pair>, bool), Failure> {
         let runnable = self.plan.cases.iter().filter(|case| case.workload.is_ok());
         let modes = args.cache.modes();
         let each = runnable.flat_map(|planned| modes.iter().map(move |cache| (planned, *cache)));
         let repeated = (0..times).flat_map(|_| each.clone());
         let tasks: Vec<Task<'_>> =
             repeated.enumerate().map(|(index, (planned, cache))| Task { index, planned, cache }).collect();
-        watching.bar.set_length(tasks.len() as u64);
+        let bar = super::progress_bar(tasks.len() as u64);
         let mut watcher = Collect {
             args,
             rule,
-            bar: &watching.bar,
+            bar: &bar,
             deadline: Instant::now() + args.time_budget,
             both: modes.len() > 1,
             results: tasks.iter().map(|_| None).collect(),
@@ -106,7 +84,7 @@ impl Cases {
             Supervisor::open(program, self.open.clone(), self.limits, &mut super::note).map_err(worker_failure)?;
         supervisor.run(&tasks, &self.peaks, &self.stop, &mut watcher)?;
         let pairs = watcher.results.into_iter().flatten().collect();
-        watching.bar.finish_and_clear();
+        bar.finish_and_clear();
         Ok((pairs, self.stop.load(Ordering::SeqCst)))
     }
 }
@@ -125,14 +103,12 @@ struct Collect<'r> {
 impl Watcher for Collect<'_> {
     fn settings(&mut self, task: &Task<'_>, waiting: usize, devices: usize) -> Settings {
         self.bar.set_message(units::shorten(&task.planned.id, 60));
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        let cases = u32::try_from(waiting + 1).unwrap_or(u32::MAX);
-        let devices = u32::try_from(devices).unwrap_or(1).min(cases);
+        let (budget, left) = super::part_of_budget(self.deadline, waiting, devices);
         Settings {
             cache: task.cache,
             seed: self.args.seed.wrapping_add(task.index as u64),
             precision: 0.0,
-            budget: (left / cases * devices).min(left),
+            budget,
             left,
             pair: Some(self.rule),
         }
@@ -150,8 +126,7 @@ impl Watcher for Collect<'_> {
 
     fn done(&mut self, task: &Task<'_>, mut base: CaseResult, mut pair: Option<PairResult>) -> Result<(), Failure> {
         if self.both {
-            let ending = if task.cache == Cache::Cold { "cold" } else { "warm" };
-            base.id = format!("{}@{ending}", base.id);
+            base.id = format!("{}@{}", base.id, task.cache.name());
         }
         if let Some(pair) = &mut pair {
             pair.candidate.id.clone_from(&base.id);

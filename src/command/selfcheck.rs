@@ -1,6 +1,6 @@
 //! `kbench selfcheck`: a build against itself, again and again.
 
-use super::pairs::{Cases, Watching};
+use super::pairs::Cases;
 use crate::cli::SelfcheckArgs;
 use crate::compare::pairs::evaluate;
 use crate::device::{DeviceSpec, Kind};
@@ -52,7 +52,7 @@ pub fn run(args: &SelfcheckArgs) -> Outcome {
             "an emulated device has no noise: nothing is timed, and equal builds are equal to the last instruction; give --device hip or host",
         ));
     }
-    let (pairs, interrupted) = cases.run(&args.pair, rule, args.pairs, &mut Watching::new())?;
+    let (pairs, interrupted) = cases.run(&args.pair, rule, args.pairs)?;
     let samples: Vec<_> =
         pairs.iter().filter_map(|pair| pair.pair.as_ref()?.samples.as_ref().map(|samples| (pair, samples))).collect();
     let mut found: Vec<PairedComparison> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::combine::in_sequence;
 use super::request::{Request, RequestError};
-use super::shared::Shared;
+use super::shared::{Shared, lock};
 use crate::device::{DeviceError, Prepared};
 use kbench_counters::catalog::DeviceCounter;
 use kbench_counters::collect::wire::Record;
@@ -17,7 +17,7 @@ use rocprofiler_sdk_sys::{OpenError, Sdk};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// The name that the SDK knows this tool by.
@@ -176,7 +176,7 @@ impl Profiler {
         let ids: HashMap<&str, CounterId> = known.iter().map(|counter| (counter.name.as_str(), counter.id)).collect();
         let mut oracle = AgentOracle { sdk: self.sdk, agent: &agent, ids: &ids };
         let plan = Plan::confirmed(&catalog, names.iter().map(String::as_str), &mut oracle);
-        let plan = plan.map_err(|error| ProfilerError::Plan(plan_error(&error)))?;
+        let plan = plan.map_err(|error: PlanError<session::Error>| ProfilerError::Plan(error.to_string()))?;
         let mut counters: Vec<String> = Vec::new();
         let mut configs = Vec::new();
         for pass in &plan.passes {
@@ -502,10 +502,6 @@ fn empty(mut reader: Reader, taken: Taken) -> std::io::Result<()> {
     thread::Builder::new().name("counters".to_owned()).spawn(run).map(drop)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn sdk_id(ids: &HashMap<&str, CounterId>, name: &str) -> Option<CounterId> {
     ids.get(name).copied()
 }
@@ -533,10 +529,6 @@ impl Oracle for AgentOracle<'_> {
             None => Ok(false),
         }
     }
-}
-
-fn plan_error(error: &PlanError<session::Error>) -> String {
-    error.to_string()
 }
 
 #[cfg(test)]

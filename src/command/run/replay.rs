@@ -1,5 +1,6 @@
 //! A run under way: the journal, the progress bar, the budget, and results in the order of the plan.
 
+use super::super::{part_of_budget, progress_bar};
 use super::sinks::Sinks;
 use crate::cli::RunArgs;
 use crate::exit::{Failure, OrExit as _, Outcome};
@@ -10,11 +11,10 @@ use crate::report::{CaseResult, Status, units};
 use crate::runner::{PairResult, Settings};
 use crate::worker::message::Notice;
 use crate::worker::{Task, Watcher};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use kbench_counters::rocprofv3::{Kernel, Run};
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Every case in every cache mode, in the order of the plan; its id tells modes apart when there are several.
 pub(super) fn all_tasks<'a>(cases: &'a [Planned], modes: &[Cache]) -> (Vec<Task<'a>>, Vec<String>) {
@@ -105,18 +105,8 @@ impl<'r, 'a> Replay<'r, 'a> {
 impl Watcher for Replay<'_, '_> {
     fn settings(&mut self, task: &Task<'_>, waiting: usize, devices: usize) -> Settings {
         self.bar.set_message(units::shorten(&task.planned.id, 60));
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        let cases = u32::try_from(waiting + 1).unwrap_or(u32::MAX);
-        let devices = u32::try_from(devices).unwrap_or(1).min(cases);
-        Settings {
-            cache: task.cache,
-            seed: self.args.seed,
-            precision: self.args.precision,
-            // What quick cases leave over goes to the later ones.
-            budget: (left / cases * devices).min(left),
-            left,
-            pair: None,
-        }
+        let (budget, left) = part_of_budget(self.deadline, waiting, devices);
+        Settings { cache: task.cache, seed: self.args.seed, precision: self.args.precision, budget, left, pair: None }
     }
 
     fn notice(&mut self, task: &Task<'_>, notice: &Notice) {
@@ -183,14 +173,4 @@ fn add_records(all: &mut Option<Run>, found: Run) {
             all.agents.push(agent);
         }
     }
-}
-
-fn progress_bar(cases: u64) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {msg}");
-    let bar = ProgressBar::new(cases).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

@@ -92,8 +92,11 @@ impl<'a> GpuPrepared<'a> {
         Ok(prepared)
     }
 
-    /// Runs the launches that prepare a set.
+    /// Runs the launches that prepare a set, where the case has any: there may be thousands of sets.
     fn set_up(&self, set: usize) -> Result<(), DeviceError> {
+        if !self.sequence.has_setup() {
+            return Ok(());
+        }
         self.sequence.enqueue_setup(self.timer.stream(), set).map_err(hip_error)?;
         self.wait()
     }
@@ -122,9 +125,8 @@ impl<'a> GpuPrepared<'a> {
         })
     }
 
-    /// Runs the launches once on a set; on an emulated device, also takes what it tells of them.
-    fn run_once(&mut self, set: usize) -> Result<bool, DeviceError> {
-        self.memory.zero(set)?;
+    /// Runs the launches that count once on a set, untimed; an emulated device runs its sample of them and reports of them alone.
+    fn launch_untimed(&self, set: usize) -> Result<(), DeviceError> {
         if let Some(emulator) = self.emulator {
             emulator.forget()?;
             emulator.sample(self.sample)?;
@@ -132,6 +134,13 @@ impl<'a> GpuPrepared<'a> {
         let enqueued = self.sequence.enqueue(self.timer.stream(), set);
         enqueued.map_err(|error| DeviceError::Failed(self.with_fault(error.to_string())))?;
         self.wait()?;
+        self.emulator.map_or(Ok(()), |emulator| emulator.sample(None))
+    }
+
+    /// Runs the launches once on a set; on an emulated device, also takes what it tells of them.
+    fn run_once(&mut self, set: usize) -> Result<bool, DeviceError> {
+        self.memory.zero(set)?;
+        self.launch_untimed(set)?;
         let Some(emulator) = self.emulator else {
             if !self.timed {
                 self.emulated = Some(Emulated::untold());
@@ -140,7 +149,6 @@ impl<'a> GpuPrepared<'a> {
         };
         let reports = emulator.reports()?;
         let sampled = reports.iter().any(|report| report.sampled.is_some());
-        emulator.sample(None)?;
         self.emulated = Some(Emulated::of(reports));
         Ok(sampled)
     }
@@ -216,17 +224,7 @@ impl Prepared for GpuPrepared<'_> {
     }
 
     fn replay(&mut self) -> Result<Vec<Option<u64>>, DeviceError> {
-        let set = self.memory.sets() - 1;
-        if let Some(emulator) = self.emulator {
-            emulator.forget()?;
-            emulator.sample(self.sample)?;
-        }
-        let enqueued = self.sequence.enqueue(self.timer.stream(), set);
-        enqueued.map_err(|error| DeviceError::Failed(self.with_fault(error.to_string())))?;
-        self.wait()?;
-        if let Some(emulator) = self.emulator {
-            emulator.sample(None)?;
-        }
+        self.launch_untimed(self.memory.sets() - 1)?;
         // Of a sampled launch only some waves run.
         Ok(self.sequence.waves().map(|waves| self.sample.is_none().then_some(waves)).collect())
     }

@@ -94,6 +94,11 @@ impl Sequence {
         self.steps.len()
     }
 
+    /// Whether sets are prepared by launches.
+    pub(super) fn has_setup(&self) -> bool {
+        !self.setup.is_empty()
+    }
+
     /// Enqueues the launches that prepare a set.
     pub(super) fn enqueue_setup(&self, stream: &Stream, set: usize) -> Result<(), HipError> {
         self.setup.iter().try_for_each(|step| step.enqueue(stream, set))
