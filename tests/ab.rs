@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Bench;
+use common::{Bench, built};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -112,6 +112,35 @@ fn an_unrolling_change_is_named() {
     assert_eq!(code, 0);
     assert!(grew_by(&document, "SQ_INSTS_BRANCH") > 0.0, "{document:#}");
     assert!(grew_by(&document, "insts") > 0.0);
+}
+
+#[test]
+fn sources_are_built_for_the_gpu_that_is_there() {
+    let bench = Bench::new();
+    let (Some(()), Some(library)) = (sources(&bench, "base", str::to_owned), built("libamdhip64.so")) else { return };
+    bench.file("shapes.csv", SHAPES);
+    let ab = |device: &str, model: Option<&str>| {
+        let mut command = bench.kbench();
+        command.args(["ab", "--base", "base", "--cand", "base", "--shapes", "shapes.csv", "--device", device]);
+        command.args(["--compiler", "clang-19", "-o", "ab.json"]);
+        // Without a model the library sees no device.
+        command.env("KBENCH_HIP_LIB", &library).env("ROCM_EMU_DEVICE", model.unwrap_or("none"));
+        command.output().unwrap()
+    };
+    let output = ab("hip", Some("mi210"));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{words}");
+    assert!(words.contains("base: building for gfx90a with"), "{words}");
+    let document: Value = serde_json::from_str(&bench.read("ab.json")).unwrap();
+    assert_eq!(document["cases"][0]["verdict"], "SAME");
+    let output = ab("hip", None);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{words}");
+    assert!(words.contains("cannot be built for `hip:0`"), "{words}");
+    let output = ab("auto", None);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{words}");
+    assert!(words.contains("base: building for gfx942 with"), "{words}");
 }
 
 #[test]

@@ -3,12 +3,11 @@
 
 mod common;
 
-use common::Bench;
+use common::{Bench, built};
 use kbench::measure::TimeSource;
 use kbench::report::document::CaseResult;
 use kbench::report::{RunDocument, Status};
 use predicates::prelude::*;
-use std::path::PathBuf;
 
 /// Four families with a kernel each, small enough to be emulated in milliseconds.
 const SHAPES: &str = "\
@@ -43,20 +42,6 @@ fn assert_others_are_fine(run: &RunDocument, family: &str) {
     for case in run.cases.iter().filter(|case| case.family.name() != family) {
         assert_eq!(case.status, Status::Ok, "{}: {}", case.id, reason(case));
     }
-}
-
-/// A file that cargo built beside this test, by its name; `None` (and a line) where it did not.
-fn built(name: &str) -> Option<PathBuf> {
-    let here = std::env::current_exe().unwrap();
-    let found = here.ancestors().skip(1).take(3).map(|folder| folder.join(name)).find(|path| path.exists());
-    if found.is_none() {
-        assert!(
-            std::env::var("CI").as_deref() != Ok("true"),
-            "{name} is needed in CI: cargo build --workspace makes it"
-        );
-        eprintln!("skipped: {name} is not built (cargo build --workspace)");
-    }
-    found
 }
 
 #[test]

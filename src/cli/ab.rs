@@ -1,12 +1,8 @@
 //! Arguments of `ab` and `selfcheck`.
 
-use super::args::{CacheChoice, Fp8Choice, duration};
-use super::{JudgeArgs, ReadArgs};
-use crate::device::DeviceSpec;
+use super::args::{CacheChoice, duration};
+use super::{DeviceArgs, JudgeArgs, ReadArgs, SelectArgs};
 use clap::Args;
-use kbench_profile::Phase;
-use kbench_workload::Family;
-use regex::Regex;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,25 +12,12 @@ pub struct PairArgs {
     /// Profile or inventory: a file or folder of any dialect that kbench reads; repeatable
     #[arg(long, value_name = "FILE|DIR", num_args = 1.., required = true)]
     pub shapes: Vec<PathBuf>,
-    /// Where to run: auto, hip or hip:N, emu or emu:MODEL (nothing is timed: instructions, bytes, conflicts and the bound are compared,
-    /// exactly) or host
-    #[arg(long, default_value_t = DeviceSpec::Auto, value_name = "DEVICE")]
-    pub device: DeviceSpec,
-    /// Emulate only N workgroups of each launch
-    #[arg(long, value_name = "N")]
-    pub emu_sample: Option<u64>,
-    /// Only these families, e.g. gemm,rmsnorm
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    pub family: Vec<Family>,
-    /// Only kernels whose name matches this regular expression
-    #[arg(long, value_name = "REGEX")]
-    pub kernel: Option<Regex>,
-    /// Only kernels of this phase: prefill, decode, mixed or unknown
-    #[arg(long, value_name = "PHASE")]
-    pub phase: Option<Phase>,
-    /// Only the N heaviest cases
-    #[arg(long, value_name = "N")]
-    pub top: Option<usize>,
+    /// Where.
+    #[command(flatten)]
+    pub on: DeviceArgs,
+    /// Which cases.
+    #[command(flatten)]
+    pub select: SelectArgs,
     /// Cache state of the samples
     #[arg(long, default_value = "cold", value_name = "MODE")]
     pub cache: CacheChoice,
@@ -44,12 +27,6 @@ pub struct PairArgs {
     /// Seed of data and of the order of launches
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// What `fp8` stands for on the host device
-    #[arg(long, default_value = "ocp", value_name = "FLAVOR")]
-    pub fp8: Fp8Choice,
-    /// Make the watchdog's limits this many times as long
-    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
-    pub watchdog: f64,
     /// How profiles are read.
     #[command(flatten)]
     pub read: ReadArgs,

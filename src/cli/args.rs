@@ -6,6 +6,7 @@ use super::counters::CountersArgs;
 use super::doctor::{DevicesArgs, DoctorArgs};
 use super::emu::EmuArgs;
 use super::kernels::{BuildArgs, KernelsArgs};
+use super::select::{DeviceArgs, SelectArgs};
 use super::store::{ExportArgs, HistoryArgs, ImportArgs, PruneArgs, ShowArgs, StoreFile};
 use crate::counters::{DEFAULT_REPEATS, Request, What};
 use crate::device::DeviceSpec;
@@ -15,7 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use kbench_counters::ring::{Policy, Size};
 use kbench_profile::{Phase, ReadOptions, StepRange};
 use kbench_store::RunName;
-use kbench_workload::{Family, Fp8Flavor};
+use kbench_workload::Fp8Flavor;
 use regex::Regex;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -226,17 +227,12 @@ pub struct RunArgs {
     /// Profile or inventory: a file or folder of any dialect that kbench reads, told apart by content; repeatable
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub shapes: Vec<PathBuf>,
-    /// Where to run: auto (the first GPU, else the emulated MI300X), hip, hip:N or hip:all (real GPUs), emu or emu:MODEL (the same kernels
-    /// on an emulated GPU: mi210, mi250x, mi300a, mi300x, mi308x, mi325x, mi350x, mi355x), or host (this CPU runs the references and is
-    /// timed)
-    #[arg(long, default_value_t = DeviceSpec::Auto, value_name = "DEVICE")]
-    pub device: DeviceSpec,
+    /// Where.
+    #[command(flatten)]
+    pub on: DeviceArgs,
     /// Kernels to run on a GPU: a build folder (`kbench build`) or a launch descriptor; by default those in the program
     #[arg(long, value_name = "DIR|FILE.toml")]
     pub kernels: Option<PathBuf>,
-    /// Emulate only N workgroups of each launch, spread over the grid; large launches are sampled without it too
-    #[arg(long, value_name = "N")]
-    pub emu_sample: Option<u64>,
     /// Collect a set of hardware counters of each case: default, memory, compute, lds, occupancy or all
     #[arg(long, value_name = "SET", conflicts_with = "pmc")]
     pub counters: Option<String>,
@@ -255,21 +251,9 @@ pub struct RunArgs {
     /// Each timed launch fetches its instructions from memory, not from the caches of the CUs
     #[arg(long)]
     pub flush_icache: bool,
-    /// Only these families, e.g. gemm,rmsnorm
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    pub family: Vec<Family>,
-    /// Only kernels whose name matches this regular expression
-    #[arg(long, value_name = "REGEX")]
-    pub kernel: Option<Regex>,
-    /// Only kernels of this phase: prefill, decode, mixed or unknown
-    #[arg(long, value_name = "PHASE")]
-    pub phase: Option<Phase>,
-    /// Only the N heaviest cases
-    #[arg(long, value_name = "N")]
-    pub top: Option<usize>,
-    /// Only the heaviest cases that together make this share of the selected time, e.g. 0.95 or 95%
-    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "top")]
-    pub coverage: Option<f64>,
+    /// Which cases.
+    #[command(flatten)]
+    pub select: SelectArgs,
     /// Cache state of the samples: cold rotates inputs through twice the last-level cache
     #[arg(long, default_value = "cold", value_name = "MODE")]
     pub cache: CacheChoice,
@@ -282,9 +266,6 @@ pub struct RunArgs {
     /// Seed of data, routing and page tables
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// What `fp8` stands for on the host device: ocp (gfx950 and later) or fnuz (gfx942)
-    #[arg(long, default_value = "ocp", value_name = "FLAVOR")]
-    pub fp8: Fp8Choice,
     /// Show what would run, with its work and memory, and run nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -301,9 +282,6 @@ pub struct RunArgs {
     /// With --resume: run cases that failed or hung again, too
     #[arg(long, requires = "resume")]
     pub retry: bool,
-    /// Make the time after which a stage of a case counts as hung N times as long
-    #[arg(long, default_value_t = 1.0, value_name = "N", value_parser = scale)]
-    pub watchdog: f64,
     /// Write the result to a file instead of stdout; while the run goes on, FILE.journal keeps every case that has ended
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -468,7 +446,7 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 }
 
 /// A factor above 0.
-fn scale(text: &str) -> Result<f64, String> {
+pub(super) fn scale(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
         _ => Err("a factor above 0 and at most 1000000 is needed, such as 3".into()),
@@ -525,7 +503,7 @@ mod tests {
     fn run_is_the_default_command() {
         let cli = Cli::try_parse_from(["kbench", "--shapes", "a.csv", "--top", "3"]).unwrap();
         assert!(cli.command.is_none());
-        assert_eq!(cli.run.top, Some(3));
+        assert_eq!(cli.run.select.top, Some(3));
         let cli = Cli::try_parse_from(["kbench", "run", "--shapes", "a.csv"]).unwrap();
         assert!(matches!(cli.command, Some(Command::Run(args)) if args.shapes.len() == 1));
     }

@@ -6,8 +6,8 @@ mod compare;
 mod counters;
 mod doctor;
 mod emu;
-
 mod kernels;
+mod select;
 mod store;
 
 pub use ab::{AbArgs, PairArgs, SelfcheckArgs};
@@ -22,6 +22,7 @@ pub use counters::{
 pub use doctor::{DevicesArgs, DoctorArgs, DoctorFormat};
 pub use emu::{BoundsChoice, EmuArgs, EmuFormat};
 pub use kernels::{BuildArgs, CheckArgs, KernelsArgs, KernelsCommand, KernelsFormat, ListArgs};
+pub use select::{DeviceArgs, SelectArgs};
 pub use store::{ExportArgs, HistoryArgs, HistoryFormat, ImportArgs, PruneArgs, ShowArgs, ShowFormat, StoreFile};
 
 use crate::command;

@@ -1,7 +1,8 @@
 //! `kbench ab`: two builds in turn on one device.
 
 use super::compare::{exit_of, format_of, gate, write};
-use super::pairs::Cases;
+use super::pairs::{self, Ran};
+use super::probe;
 use crate::cli::AbArgs;
 use crate::compare::pairs::{Pair, compare_pairs};
 use crate::compare::read::{Device, Run};
@@ -34,17 +35,17 @@ pub fn run(args: &AbArgs) -> Outcome {
         PairRule { min_effect: args.judge.min_effect.unwrap_or(MIN_EFFECT), noise_floor: 0.0, alpha: args.judge.alpha };
     let checked = rule.rule().context("--min-effect, --alpha").or_usage()?;
     let builds = Builds::new(args)?;
-    let mut cases = Cases::open(&args.pair, &builds.base, &builds.candidate)?;
-    let (pairs, interrupted) = cases.run(&args.pair, rule, 1)?;
+    let asked = pairs::Builds { base: &builds.base, candidate: &builds.candidate, rule, times: 1 };
+    let Ran { info, pairs, interrupted } = pairs::run(&args.pair, &asked, |_| Ok(()))?;
     let wanted = gate.metrics();
-    let mut comparison = match cases.info.kind {
+    let mut comparison = match info.kind {
         Kind::Emu if pairs.iter().all(|pair| pair.pair.as_ref().is_none_or(|pair| pair.samples.is_none())) => {
-            exact(args, &cases.info, &pairs, &wanted)?
+            exact(args, &info, &pairs, &wanted)?
         }
         _ => {
-            let device = device(&cases.info)?;
+            let device = device(&info)?;
             let judged = (&checked, args.judge.correction.into());
-            compare_pairs([&args.base, &args.cand], &device, &pairs, judged, args.pair.seed, &wanted).or_device()?
+            compare_pairs([&args.base, &args.cand], &device, &pairs, judged, &wanted).or_device()?
         }
     };
     if !gate.is_empty() {
@@ -113,7 +114,7 @@ impl Builds {
 /// A build as the device takes it. A folder without a record of a build holds sources.
 fn resolve(given: &str, args: &AbArgs, scratch: &mut Vec<TempDir>) -> Result<String, Failure> {
     let path = Path::new(given);
-    if args.pair.device == DeviceSpec::Host || given == "builtin" || path.is_file() {
+    if args.pair.on.device == DeviceSpec::Host || given == "builtin" || path.is_file() {
         return Ok(given.to_owned());
     }
     if !path.is_dir() {
@@ -128,7 +129,7 @@ fn resolve(given: &str, args: &AbArgs, scratch: &mut Vec<TempDir>) -> Result<Str
     let compiler = Compiler::find(args.compiler.as_deref(), &|name| std::env::var_os(name)).or_usage()?;
     let tree = KernelTree::open(path).or_usage()?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let archs = [arch_of(&args.pair.device)?];
+    let archs = [arch_of(&args.pair.on.device)?];
     super::note(&format!("{given}: building for {} with {}", archs[0], compiler.version));
     let options = Options { compiler: &compiler, archs: &archs, flags: &[], jobs };
     let outcome = compile::build(&tree, folder.path(), &options, &|_| ()).or_usage()?;
@@ -140,12 +141,29 @@ fn resolve(given: &str, args: &AbArgs, scratch: &mut Vec<TempDir>) -> Result<Str
     Ok(built)
 }
 
-/// The architecture that sources are built for: the emulated model's, else that of the newest Instinct in the field.
+/// The architecture that sources are built for: the device's.
 fn arch_of(spec: &DeviceSpec) -> Result<String, Failure> {
-    let model = match spec {
-        DeviceSpec::Emu(model) => model,
-        _ => crate::device::DEFAULT_MODEL,
+    let index = match spec {
+        DeviceSpec::Emu(model) => return arch_of_model(model),
+        DeviceSpec::Hip(index) => *index,
+        DeviceSpec::Auto | DeviceSpec::HipAll | DeviceSpec::Host => 0,
     };
+    let (gpu, reason) = match probe::ask() {
+        Ok(found) => (found.devices.into_iter().find(|gpu| gpu.index == index).and_then(|gpu| gpu.arch), found.error),
+        Err(reason) => (None, Some(reason)),
+    };
+    match gpu {
+        // Features such as `:sramecc+:xnack-` come after the name.
+        Some(arch) => Ok(arch.split(':').next().unwrap_or_default().to_owned()),
+        None if *spec == DeviceSpec::Auto => arch_of_model(crate::device::DEFAULT_MODEL),
+        None => {
+            let reason = reason.unwrap_or_else(|| format!("HIP sees no GPU {index}"));
+            Err(anyhow::anyhow!("the sources cannot be built for `{spec}`: {reason}")).or_device()
+        }
+    }
+}
+
+fn arch_of_model(model: &str) -> Result<String, Failure> {
     Ok(kbench_gfx_emu::model::Model::named(model).or_usage()?.arch().name().to_owned())
 }
 

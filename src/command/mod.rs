@@ -20,13 +20,14 @@ pub mod selfcheck;
 pub mod store;
 pub mod worker;
 
+use crate::cli::DeviceArgs;
 use crate::device::gpu::{Gpu, GpuOptions};
 use crate::device::host::Host;
 use crate::device::{Device, DeviceInfo, DeviceSpec, Kind};
 use crate::exit::{Exit, Failure, OrExit as _, usage};
 use crate::report::Format;
 use crate::worker::message::Open;
-use crate::worker::{Limits, Program, Supervisor, WorkerError};
+use crate::worker::{Program, Supervisor, WorkerError};
 use anyhow::Context as _;
 use directories::ProjectDirs;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -122,10 +123,10 @@ pub(crate) fn format_of(format: Option<Format>, output: Option<&Path>) -> Result
 ///
 /// # Errors
 /// When the device cannot be opened.
-pub(crate) fn open_worker<'a>(spec: &DeviceSpec, open: Open, limits: Limits) -> Result<Supervisor<'a>, Failure> {
+pub(crate) fn open_worker<'a>(on: &DeviceArgs, open: Open) -> Result<Supervisor<'a>, Failure> {
     let program = Program::this().context("this program cannot be started again as a worker").or_device()?;
-    let supervisor = Supervisor::open(program, open, limits, &mut note).map_err(worker_failure)?;
-    announce(spec, &supervisor.hello().info);
+    let supervisor = Supervisor::open(program, open, on.limits(), &mut note).map_err(worker_failure)?;
+    announce(&on.device, &supervisor.hello().info);
     Ok(supervisor)
 }
 

@@ -4,14 +4,14 @@ use super::worker_failure;
 use crate::cli::PairArgs;
 use crate::command::inventory;
 use crate::compare::pairs::Pair;
-use crate::device::{DeviceInfo, Peaks};
-use crate::exit::{Failure, OrExit as _, usage};
+use crate::device::DeviceInfo;
+use crate::exit::{Failure, usage};
 use crate::measure::Progress;
-use crate::plan::{Plan, Selection};
+use crate::plan::Plan;
 use crate::report::{CaseResult, units};
 use crate::runner::{PairResult, PairRule, Settings};
 use crate::worker::message::{Notice, Open};
-use crate::worker::{Limits, Supervisor, Task, Watcher};
+use crate::worker::{Task, Watcher};
 use indicatif::ProgressBar;
 use kbench_workload::CaseOptions;
 use std::path::PathBuf;
@@ -19,74 +19,72 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Cases on an open device.
-pub(super) struct Cases {
-    plan: Plan,
-    peaks: Peaks,
-    open: Open,
-    limits: Limits,
+/// What came of running cases in two builds.
+pub(super) struct Ran {
     /// The device.
     pub(super) info: DeviceInfo,
-    stop: Arc<AtomicBool>,
+    /// Each case in each cache mode, as often as was asked for, in order.
+    pub(super) pairs: Vec<Pair>,
+    /// There would have been more.
+    pub(super) interrupted: bool,
 }
 
-impl Cases {
-    /// Reads the inventory, opens the device with both builds, and plans.
-    pub(super) fn open(args: &PairArgs, base: &str, candidate: &str) -> Result<Self, Failure> {
-        let inventory = inventory::read(&args.shapes, &args.read)?;
-        let open = Open::new(&args.device, args.fp8.into(), Some(PathBuf::from(base)), args.emu_sample);
-        let open = Open { candidate: Some(candidate.to_owned()), ..open };
-        let limits = Limits { scale: args.watchdog, ..Limits::default() };
-        let mut supervisor = super::open_worker(&args.device, open.clone(), limits)?;
-        let info = supervisor.hello().info.clone();
-        let selection = Selection {
-            families: args.family.clone(),
-            kernel: args.kernel.clone(),
-            phase: args.phase,
-            top: args.top,
-            coverage: None,
-        };
-        let plan = Plan::new(&inventory, &selection, CaseOptions { fp8: info.fp8, seed: args.seed });
-        if plan.cases.iter().all(|case| case.workload.is_err()) {
-            return Err(usage(format!(
-                "{}: there is no case to compare builds with; `kbench inventory` lists what it holds",
-                inventory.source.paths.join(", ")
-            )));
-        }
-        let peaks = supervisor.peaks(&mut super::note).map_err(worker_failure)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let handler = Arc::clone(&stop);
-        // Without a handler (another one is set) an interrupt simply ends the process.
-        let _ = ctrlc::set_handler(move || handler.store(true, Ordering::SeqCst));
-        Ok(Self { plan, peaks, open, limits, info, stop })
-    }
+/// Which builds, and how often.
+pub(super) struct Builds<'b> {
+    /// As `--kernels` takes it; on the host as `Host::with_pair`.
+    pub(super) base: &'b str,
+    /// Likewise.
+    pub(super) candidate: &'b str,
+    /// What counts as a change.
+    pub(super) rule: PairRule,
+    /// Runs of each case and cache mode, each with a seed of its own.
+    pub(super) times: u32,
+}
 
-    /// Runs every case in every cache mode `times` times, each with a seed of its own; the pairs in order, and whether the
-    /// run was interrupted.
-    pub(super) fn run(&mut self, args: &PairArgs, rule: PairRule, times: u32) -> Result<(Vec<Pair>, bool), Failure> {
-        let runnable = self.plan.cases.iter().filter(|case| case.workload.is_ok());
-        let modes = args.cache.modes();
-        let each = runnable.flat_map(|planned| modes.iter().map(move |cache| (planned, *cache)));
-        let repeated = (0..times).flat_map(|_| each.clone());
-        let tasks: Vec<Task<'_>> =
-            repeated.enumerate().map(|(index, (planned, cache))| Task { index, planned, cache }).collect();
-        let bar = super::progress_bar(tasks.len() as u64);
-        let mut watcher = Collect {
-            args,
-            rule,
-            bar: &bar,
-            deadline: Instant::now() + args.time_budget,
-            both: modes.len() > 1,
-            results: tasks.iter().map(|_| None).collect(),
-        };
-        let program = crate::worker::Program::this().or_device()?;
-        let mut supervisor =
-            Supervisor::open(program, self.open.clone(), self.limits, &mut super::note).map_err(worker_failure)?;
-        supervisor.run(&tasks, &self.peaks, &self.stop, &mut watcher)?;
-        let pairs = watcher.results.into_iter().flatten().collect();
-        bar.finish_and_clear();
-        Ok((pairs, self.stop.load(Ordering::SeqCst)))
+/// Reads the inventory, opens the device with both builds, plans, and runs every case in every cache mode. `admits` may
+/// refuse the device before anything runs.
+pub(super) fn run(
+    args: &PairArgs,
+    builds: &Builds<'_>,
+    admits: impl FnOnce(&DeviceInfo) -> Result<(), Failure>,
+) -> Result<Ran, Failure> {
+    let inventory = inventory::read(&args.shapes, &args.read)?;
+    let open = args.on.open(Some(PathBuf::from(builds.base)));
+    let plan;
+    let mut supervisor = super::open_worker(&args.on, Open { candidate: Some(builds.candidate.to_owned()), ..open })?;
+    let info = supervisor.hello().info.clone();
+    admits(&info)?;
+    plan = Plan::new(&inventory, &args.select.selection(), CaseOptions { fp8: info.fp8, seed: args.seed });
+    let runnable: Vec<_> = plan.cases.iter().filter(|case| case.workload.is_ok()).collect();
+    if runnable.is_empty() {
+        return Err(usage(format!(
+            "{}: there is no case to compare builds with; `kbench inventory` lists what it holds",
+            inventory.source.paths.join(", ")
+        )));
     }
+    let peaks = supervisor.peaks(&mut super::note).map_err(worker_failure)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = Arc::clone(&stop);
+    // Without a handler (another one is set) an interrupt simply ends the process.
+    let _ = ctrlc::set_handler(move || handler.store(true, Ordering::SeqCst));
+    let modes = args.cache.modes();
+    let each = runnable.iter().flat_map(|planned| modes.iter().map(move |cache| (*planned, *cache)));
+    let repeated = (0..builds.times).flat_map(|_| each.clone());
+    let tasks: Vec<Task<'_>> =
+        repeated.enumerate().map(|(index, (planned, cache))| Task { index, planned, cache }).collect();
+    let bar = super::progress_bar(tasks.len() as u64);
+    let mut watcher = Collect {
+        args,
+        rule: builds.rule,
+        bar: &bar,
+        deadline: Instant::now() + args.time_budget,
+        both: modes.len() > 1,
+        results: tasks.iter().map(|_| None).collect(),
+    };
+    supervisor.run(&tasks, &peaks, &stop, &mut watcher)?;
+    let pairs = watcher.results.into_iter().flatten().collect();
+    bar.finish_and_clear();
+    Ok(Ran { info, pairs, interrupted: stop.load(Ordering::SeqCst) })
 }
 
 /// Keeps the pairs of a run.

@@ -10,11 +10,11 @@ use crate::counters::Request;
 use crate::device::Peaks;
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
 use crate::journal::{Journal, Saved};
-use crate::plan::{Plan, Planned, Selection};
+use crate::plan::{Plan, Planned};
 use crate::report::document::{InventorySummary, Options, RunDocument, Schema, Tool};
 use crate::report::{CaseResult, Status, units};
+use crate::worker::Supervisor;
 use crate::worker::message::Open;
-use crate::worker::{Limits, Supervisor};
 use kbench_counters::rocprofv3::Run;
 use kbench_workload::CaseOptions;
 use replay::{Replay, all_tasks};
@@ -47,13 +47,11 @@ pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut 
     let format = super::format_of(args.format, args.output.as_deref())?;
     let inventory = inventory::read(&args.shapes, &args.read)?;
     let saved = args.resume.as_deref().map(Saved::read).transpose().or_usage()?;
-    let open = Open::new(&args.device, args.fp8.into(), args.kernels.clone(), args.emu_sample);
-    let open = Open { flush_icache: args.flush_icache, counters, ..open };
-    let limits = Limits { scale: args.watchdog, ..Limits::default() };
+    let open = Open { flush_icache: args.flush_icache, counters, ..args.on.open(args.kernels.clone()) };
     let plan;
-    let (mut supervisor, not_counted) = opened(args, open, limits)?;
+    let (mut supervisor, not_counted) = opened(args, open)?;
     let hello = supervisor.hello().clone();
-    plan = Plan::new(&inventory, &selection(args), CaseOptions { fp8: hello.info.fp8, seed: args.seed });
+    plan = Plan::new(&inventory, &args.select.selection(), CaseOptions { fp8: hello.info.fp8, seed: args.seed });
     if plan.cases.is_empty() {
         return Err(nothing_to_do(args, &inventory));
     }
@@ -77,7 +75,7 @@ pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut 
             time_budget_ns: args.time_budget.as_nanos() as u64,
             cache: args.cache.modes(),
             kernels: args.kernels.as_ref().map(|path| path.display().to_string()),
-            emu_sample: args.emu_sample,
+            emu_sample: args.on.emu_sample,
         },
         inventory: InventorySummary::new(&inventory, &plan),
         cases: Vec::new(),
@@ -96,32 +94,24 @@ struct Counted<'r> {
 
 /// Opens the device. A profiler that ends the process on the way costs the counters and nothing else: the device is then opened
 /// without it, and the reason is given.
-fn opened<'a>(args: &RunArgs, open: Open, limits: Limits) -> Result<(Supervisor<'a>, Option<String>), Failure> {
-    match super::open_worker(&args.device, open.clone(), limits) {
+fn opened<'a>(args: &RunArgs, open: Open) -> Result<(Supervisor<'a>, Option<String>), Failure> {
+    match super::open_worker(&args.on, open.clone()) {
         Err(failure) if open.counters.is_some() && failure.exit == Exit::Device => {
             let reason = format!("{:#}", failure.error);
             note(&format!("without counters, because the device could not be opened with the profiler: {reason}"));
             let open = Open { counters: None, ..open };
-            Ok((super::open_worker(&args.device, open, limits)?, Some(reason)))
+            Ok((super::open_worker(&args.on, open)?, Some(reason)))
         }
         opened => opened.map(|supervisor| (supervisor, None)),
     }
 }
 
-fn selection(args: &RunArgs) -> Selection {
-    Selection {
-        families: args.family.clone(),
-        kernel: args.kernel.clone(),
-        phase: args.phase,
-        top: args.top,
-        coverage: args.coverage,
-    }
-}
-
 fn nothing_to_do(args: &RunArgs, inventory: &kbench_profile::Inventory) -> Failure {
-    let filtered = !args.family.is_empty() || args.kernel.is_some() || args.phase.is_some();
-    let what =
-        if filtered { "no kernel passes the filters" } else { "no kernel is of a family that kbench can replay" };
+    let what = if args.select.filters() {
+        "no kernel passes the filters"
+    } else {
+        "no kernel is of a family that kbench can replay"
+    };
     usage(format!(
         "{}: {what}: it holds {} kernels, {}; `kbench inventory` lists them",
         inventory.source.paths.join(", "),

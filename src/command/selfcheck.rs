@@ -1,6 +1,6 @@
 //! `kbench selfcheck`: a build against itself, again and again.
 
-use super::pairs::Cases;
+use super::pairs::{self, Builds, Ran};
 use crate::cli::SelfcheckArgs;
 use crate::compare::pairs::evaluate;
 use crate::device::{DeviceSpec, Kind};
@@ -44,23 +44,24 @@ struct Report {
 pub fn run(args: &SelfcheckArgs) -> Outcome {
     let rule = PairRule { min_effect: args.min_effect, noise_floor: 0.0, alpha: args.alpha };
     let checked = rule.rule().context("--min-effect, --alpha").or_usage()?;
-    let usual = if args.pair.device == DeviceSpec::Host { "reference" } else { "builtin" };
+    let usual = if args.pair.on.device == DeviceSpec::Host { "reference" } else { "builtin" };
     let build = args.build.as_deref().unwrap_or(usual);
-    let mut cases = Cases::open(&args.pair, build, build)?;
-    if cases.info.kind == Kind::Emu && std::env::var_os("ROCM_EMU_CLOCK").is_none() {
-        return Err(usage(
-            "an emulated device has no noise: nothing is timed, and equal builds are equal to the last instruction; give --device hip or host",
-        ));
-    }
-    let (pairs, interrupted) = cases.run(&args.pair, rule, args.pairs)?;
+    let builds = Builds { base: build, candidate: build, rule, times: args.pairs };
+    let Ran { info, pairs, interrupted } = pairs::run(&args.pair, &builds, |info| {
+        if info.kind == Kind::Emu && std::env::var_os("ROCM_EMU_CLOCK").is_none() {
+            return Err(usage(
+                "an emulated device has no noise: nothing is timed, and equal builds are equal to the last instruction; give --device hip or host",
+            ));
+        }
+        Ok(())
+    })?;
     let samples: Vec<_> =
         pairs.iter().filter_map(|pair| pair.pair.as_ref()?.samples.as_ref().map(|samples| (pair, samples))).collect();
     let mut found: Vec<PairedComparison> = Vec::new();
-    for (index, (pair, samples)) in samples.iter().enumerate() {
-        let seed = args.pair.seed.wrapping_add(index as u64);
-        found.push(evaluate(samples, checked, seed).with_context(|| pair.base.id.clone()).or_device()?);
+    for (pair, samples) in &samples {
+        found.push(evaluate(samples, checked).with_context(|| pair.base.id.clone()).or_device()?);
     }
-    let report = Report::of(&found, pairs.len(), args, cases.info.name.clone());
+    let report = Report::of(&found, pairs.len(), args, info.name);
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report).or_device()?).map_err(from_output)?;

@@ -45,7 +45,7 @@ pub fn of(case: &Case, name: &str) -> Option<Metric> {
     let metric = |value: f64, unit: &str, kind: &str| Metric { value, unit: unit.to_owned(), kind: kind.to_owned() };
     match name {
         "time" => case.timing.as_ref().map(|timing| metric(timing.median_ns, "ns", "measured")),
-        "bound" => case.bound.as_ref().map(|bound| metric(bound.ns, "ns", "exact")),
+        "bound" => case.bound.as_ref().map(|bound| metric(bound.ns, "ns", "bound")),
         "insts" => {
             let counts: Option<Vec<u64>> = case.launches.iter().map(|launch| launch.instructions).collect();
             let counts = counts.filter(|counts| !counts.is_empty())?;

@@ -42,9 +42,9 @@ pub enum PairsError {
 ///
 /// # Errors
 /// When there are no blocks.
-pub fn evaluate(samples: &PairSamples, rule: Rule, seed: u64) -> Result<PairedComparison, StatsError> {
+pub fn evaluate(samples: &PairSamples, rule: Rule) -> Result<PairedComparison, StatsError> {
     let (times, cycles) = samples.blocks();
-    let mut session = PairedSession::new(rule, seed)?;
+    let mut session = PairedSession::new(rule, samples.seed)?;
     let mut safe = None;
     for (index, block) in times.iter().enumerate() {
         let cycles = cycles.as_ref().and_then(|cycles| cycles.get(index).copied());
@@ -62,7 +62,6 @@ pub fn compare_pairs(
     device: &Device,
     pairs: &[Pair],
     (rule, correction): (&Rule, Correction),
-    seed: u64,
     wanted: &BTreeSet<String>,
 ) -> Result<Comparison, PairsError> {
     let (mut compared, mut calls, mut not_compared) = (Vec::new(), Vec::new(), Vec::new());
@@ -73,7 +72,7 @@ pub fn compare_pairs(
         };
         let id = &pair.base.id;
         let stats = |error| PairsError::Stats { id: id.clone(), error };
-        let found = evaluate(samples, *rule, seed).map_err(stats)?;
+        let found = evaluate(samples, *rule).map_err(stats)?;
         let (base, candidate) = (case(&pair.base)?, case(&result.candidate)?);
         compared.push(paired(&base, &candidate, medians(samples), found, wanted));
         calls.push(pair.base.weight.calls);

@@ -265,7 +265,7 @@ impl Profiler {
         for (pass, config) in attached.configs.iter().enumerate() {
             for _ in 0..self.request.repeats.max(1) {
                 prepared.restore().map_err(ProfilerError::Replay)?;
-                self.shared.begin(*config, pass as u32);
+                self.shared.begin(*config);
                 let waves = prepared.replay();
                 let dispatches = self.shared.end();
                 let waves = waves.map_err(ProfilerError::Replay)?;

@@ -15,8 +15,8 @@ const DIMENSIONS: std::ops::RangeInclusive<u64> = 1..=7;
 /// What is counted now.
 #[derive(Default)]
 struct Now {
-    /// The configuration and its pass; without one nothing is counted.
-    config: Option<(CounterConfig, u32)>,
+    /// The configuration of the pass; without one nothing is counted.
+    config: Option<CounterConfig>,
     /// Dispatches that were given it, in order.
     launched: Vec<Dispatch>,
 }
@@ -62,9 +62,9 @@ impl Shared {
     }
 
     /// From now on dispatches are counted.
-    pub(super) fn begin(&self, config: CounterConfig, pass: u32) {
+    pub(super) fn begin(&self, config: CounterConfig) {
         let mut now = lock(&self.now);
-        now.config = Some((config, pass));
+        now.config = Some(config);
         now.launched.clear();
     }
 
@@ -95,14 +95,13 @@ impl Shared {
         }
         drop(kernels);
         let mut now = lock(&self.now);
-        let (config, _) = now.config.filter(|(config, _)| config.agent() == dispatch.agent)?;
+        let config = now.config.filter(|config| config.agent() == dispatch.agent)?;
         now.launched.push(*dispatch);
         Some(config)
     }
 
     /// The values of a dispatch: into the ring, in as many records as they need.
     pub(super) fn counted(&self, dispatch: &Dispatch, values: &[CounterRecord]) {
-        let pass = lock(&self.now).config.map_or(u32::MAX, |(_, pass)| pass);
         let mut reader = lock(&self.reader);
         reader.entries.clear();
         for value in values {
@@ -112,7 +111,6 @@ impl Shared {
             dispatch_id: dispatch.dispatch_id,
             start_ns: dispatch.start_ns,
             end_ns: dispatch.end_ns,
-            pass,
             total: (reader.entries.len() / ENTRY_BYTES) as u32,
             count: 0,
         };

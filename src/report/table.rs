@@ -156,29 +156,17 @@ pub fn counted(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
         let value = match (counter.value, &counter.reason) {
             (Some(value), _) if value.fract() == 0.0 && value.abs() < 1e15 => format!("{value}"),
             (Some(value), _) => units::significant(value, 6),
-            (None, Some(reason)) => format!("{}: {reason}", counter_word(counter.kind)),
-            (None, None) => counter_word(counter.kind).to_owned(),
+            (None, Some(reason)) => format!("{}: {reason}", counter.kind.name()),
+            (None, None) => counter.kind.name().to_owned(),
         };
         let doubt = counter.suspicious.as_ref().map_or_else(String::new, |why| format!("  suspicious: {why}"));
         let spread = if counter.cross_pass { "  cross_pass" } else { "" };
-        writeln!(out, "    {name:<36} {value:>18} {:<16} {}{spread}{doubt}", counter.unit, counter_word(counter.kind))?;
+        writeln!(out, "    {name:<36} {value:>18} {:<16} {}{spread}{doubt}", counter.unit, counter.kind.name())?;
     }
     for sentence in &counting.incomplete {
         writeln!(out, "    incomplete: {sentence}")?;
     }
     Ok(())
-}
-
-fn counter_word(kind: kbench_counters::metric::Kind) -> &'static str {
-    use kbench_counters::metric::Kind;
-    match kind {
-        Kind::Measured => "measured",
-        Kind::Exact => "exact",
-        Kind::Model => "model",
-        Kind::Derived => "derived",
-        Kind::Invalid => "invalid",
-        Kind::Unavailable => "unavailable",
-    }
 }
 
 fn verified(case: &CaseResult) -> String {

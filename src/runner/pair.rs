@@ -50,6 +50,8 @@ pub struct PairSamples {
     pub refused: usize,
     /// Session time, ns.
     pub elapsed_ns: u64,
+    /// Seed of the order of the blocks and of the resampling that decided when to stop.
+    pub seed: u64,
 }
 
 impl PairRule {
@@ -63,7 +65,7 @@ impl PairRule {
 }
 
 impl PairSamples {
-    fn of(measured: PairMeasurement) -> Self {
+    fn of(measured: PairMeasurement, seed: u64) -> Self {
         let flat = |block: &Block| [block.base[0], block.base[1], block.candidate[0], block.candidate[1]];
         Self {
             times: measured.times.iter().map(flat).collect(),
@@ -72,6 +74,7 @@ impl PairSamples {
             warmup_launches: measured.warmup_launches,
             refused: measured.refused,
             elapsed_ns: measured.elapsed_ns,
+            seed,
         }
     }
 
@@ -229,7 +232,8 @@ fn timed(
         }
     };
     watch.notice(Notice::VerifyAgain);
-    verify(results, pair, protocol.seed.wrapping_add(1), "after timing").then(|| PairSamples::of(measured))
+    verify(results, pair, protocol.seed.wrapping_add(1), "after timing")
+        .then(|| PairSamples::of(measured, protocol.seed))
 }
 
 fn end(result: &mut CaseResult, status: Status, reason: &str) {

@@ -41,6 +41,20 @@ fn shared_cache() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 
+/// A file that cargo built beside this test, by its name; `None` (and a line) where it did not.
+pub fn built(name: &str) -> Option<PathBuf> {
+    let here = std::env::current_exe().unwrap();
+    let found = here.ancestors().skip(1).take(3).map(|folder| folder.join(name)).find(|path| path.exists());
+    if found.is_none() {
+        assert!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "{name} is needed in CI: cargo build --workspace makes it"
+        );
+        eprintln!("skipped: {name} is not built (cargo build --workspace)");
+    }
+    found
+}
+
 /// The folder of real profiles, or `None` with a line that says so.
 pub fn real_data() -> Option<PathBuf> {
     let folder = std::env::var_os("KBENCH_REAL_DATA")

@@ -96,6 +96,21 @@ impl Bench {
         launch(&mut self.memory, &self.module, request, &self.options).unwrap().instructions()
     }
 
+    fn rmsnorm(&mut self) -> Launch {
+        let row_bytes = u64::from(HIDDEN) * 2;
+        let (x, w) = (self.buffer(row_bytes * u64::from(ROWS), "x"), self.buffer(row_bytes, "w"));
+        let y = self.buffer(row_bytes * u64::from(ROWS), "y");
+        let kernarg = args(&[x, w, y], &[HIDDEN / 8, (1.0 / HIDDEN as f32).to_bits(), 1e-6_f32.to_bits()]);
+        let kernel = "rmsnorm".to_owned();
+        Launch { kernel, grid: [ROWS, 1, 1], block: [256, 1, 1], dynamic_lds: 0, kernarg }
+    }
+
+    fn matrix(&mut self) -> Launch {
+        let (operands, out) = (self.buffer(1024, "operands"), self.buffer(16 * 64 * 4, "out"));
+        let kernarg = args(&[operands, out], &[256]);
+        Launch { kernel: "matrix".to_owned(), grid: [16, 1, 1], block: [64, 1, 1], dynamic_lds: 0, kernarg }
+    }
+
     fn buffer(&mut self, bytes: u64, name: &str) -> u64 {
         let address = self.memory.allocate(bytes, name).unwrap();
         let pattern = |bytes: &mut [u8]| {
@@ -121,23 +136,7 @@ fn speed(c: &mut Criterion) {
         return;
     };
     let mut bench = Bench::new(&code);
-    let row_bytes = u64::from(HIDDEN) * 2;
-    let (x, w) = (bench.buffer(row_bytes * u64::from(ROWS), "x"), bench.buffer(row_bytes, "w"));
-    let y = bench.buffer(row_bytes * u64::from(ROWS), "y");
-    let rmsnorm = Launch {
-        kernel: "rmsnorm".to_owned(),
-        grid: [ROWS, 1, 1],
-        block: [256, 1, 1],
-        dynamic_lds: 0,
-        kernarg: args(&[x, w, y], &[HIDDEN / 8, (1.0 / HIDDEN as f32).to_bits(), 1e-6_f32.to_bits()]),
-    };
-    let matrix = Launch {
-        kernel: "matrix".to_owned(),
-        grid: [16, 1, 1],
-        block: [64, 1, 1],
-        dynamic_lds: 0,
-        kernarg: args(&[x, y], &[256]),
-    };
+    let (rmsnorm, matrix) = (bench.rmsnorm(), bench.matrix());
     let mut group = c.benchmark_group("wave_instructions");
     group.sample_size(20);
     for threads in [1, 2] {
@@ -145,8 +144,20 @@ fn speed(c: &mut Criterion) {
         group.throughput(Throughput::Elements(bench.run(&rmsnorm)));
         group.bench_function(format!("rmsnorm, {threads} threads"), |b| b.iter(|| bench.run(&rmsnorm)));
     }
-    group.finish();
+    // What the machine itself gains from a second CPU: two GPUs that share nothing.
     bench.options.threads = 1;
+    let mut other = Bench::new(&code);
+    let theirs = other.rmsnorm();
+    group.throughput(Throughput::Elements(2 * bench.run(&rmsnorm)));
+    group.bench_function("rmsnorm, 2 launches of 1 thread each", |b| {
+        b.iter(|| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| other.run(&theirs));
+                bench.run(&rmsnorm)
+            })
+        })
+    });
+    group.finish();
     let mut group = c.benchmark_group("flop");
     group.sample_size(20);
     group.throughput(Throughput::Elements(16 * 256 * 4 * 2 * 16 * 16 * 16));

@@ -2,7 +2,7 @@
 
 use kbench_code_object::{Kernel, LaunchShape, Target};
 use kbench_gfx_emu::bound::{Bound, BoundError};
-use kbench_gfx_emu::counters::{Counters, Fidelity, FidelityReport, Kind, Mix, by_line};
+use kbench_gfx_emu::counters::{Counters, Fidelity, FidelityReport, Mix, by_line};
 use kbench_gfx_emu::launch::{Launch, Module, Outcome};
 use kbench_gfx_emu::model::Model;
 use serde::{Deserialize, Serialize};
@@ -191,12 +191,7 @@ impl LaunchBound {
 }
 
 fn value(counter: &kbench_gfx_emu::counters::Counter) -> LaunchCounter {
-    let kind = match counter.kind {
-        Kind::Exact => "exact",
-        Kind::Model => "model",
-        Kind::Derived => "derived",
-    };
-    LaunchCounter { value: counter.value, unit: counter.unit.to_string(), kind: kind.to_owned() }
+    LaunchCounter { value: counter.value, unit: counter.unit.to_string(), kind: counter.kind.name().to_owned() }
 }
 
 fn not_exact(mix: &Mix, model: &Model) -> BTreeMap<String, String> {

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use args::Arguments;
 use kbench_code_object::Content;
 use kbench_gfx_emu::bound::{CacheState, bound};
-use kbench_gfx_emu::counters::{Counters, Kind, Mix};
+use kbench_gfx_emu::counters::{Counters, Mix};
 use kbench_gfx_emu::exec::Wave;
 use kbench_gfx_emu::launch::{Barriers, Launch, LaunchError, Module, Options, launch};
 use kbench_gfx_emu::mem::{Bounds, Memory};
@@ -153,15 +153,6 @@ fn options(args: &EmuArgs, model: &Model, module: &Module) -> Options {
     options
 }
 
-/// The name of a kind in documents.
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Exact => "exact",
-        Kind::Model => "model",
-        Kind::Derived => "derived",
-    }
-}
-
 /// The JSON form.
 #[derive(Serialize)]
 struct Document<'a> {
@@ -201,7 +192,7 @@ impl<'a> Document<'a> {
                 name: counter.name,
                 value: counter.value,
                 unit: counter.unit.to_string(),
-                kind: kind_name(counter.kind),
+                kind: counter.kind.name(),
             })
             .collect();
         let instructions = mix.into_iter().map(|(opcode, executions)| OpcodeDoc { opcode, executions }).collect();
@@ -257,7 +248,7 @@ fn print(
     for counter in counters.list.iter().filter(|counter| counter.value != 0.0) {
         let value =
             if counter.value.fract() == 0.0 { format!("{}", counter.value) } else { format!("{:.3}", counter.value) };
-        writeln!(out, "{:<34} {value:>20} {:<12} {}", counter.name, counter.unit, kind_name(counter.kind))?;
+        writeln!(out, "{:<34} {value:>20} {:<12} {}", counter.name, counter.unit, counter.kind.name())?;
     }
     writeln!(out, "\nmost executed:")?;
     for (opcode, executions) in mix.iter().take(OPCODES) {

@@ -174,12 +174,16 @@ impl CaseMemory {
             }
         }
         // Tables of addresses point into their own set.
-        for set in 1..self.sets as usize {
+        let tables: Vec<_> = (self.planned.iter())
+            .filter_map(|buffer| match &buffer.fill {
+                Fill::Pointers(names) => Some((&buffer.name, names)),
+                _ => None,
+            })
+            .collect();
+        for set in (1..self.sets()).take_while(|_| !tables.is_empty()) {
             let addresses = self.addresses(set);
-            for buffer in &self.planned {
-                if let Fill::Pointers(names) = &buffer.fill {
-                    self.write(&buffer.name, set, &table(names, &addresses))?;
-                }
+            for (name, names) in &tables {
+                self.write(name, set, &table(names, &addresses))?;
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ fn collector(names: &[&str]) -> Collector {
 }
 
 /// A record of a launch: counters with one value for each of two XCCs.
-fn record(collector: &Collector, id: u64, pass: u32, values: &[(&str, [f64; 2])]) -> Vec<u8> {
+fn record(collector: &Collector, id: u64, values: &[(&str, [f64; 2])]) -> Vec<u8> {
     let entries: Vec<Entry> = values
         .iter()
         .flat_map(|(name, both)| {
@@ -30,7 +30,7 @@ fn record(collector: &Collector, id: u64, pass: u32, values: &[(&str, [f64; 2])]
             })
         })
         .collect();
-    let header = Header { dispatch_id: id, start_ns: 1000, end_ns: 3000, pass, total: entries.len() as u32, count: 0 };
+    let header = Header { dispatch_id: id, start_ns: 1000, end_ns: 3000, total: entries.len() as u32, count: 0 };
     let mut bytes = Vec::new();
     wire::write(&mut bytes, &header, &entries);
     bytes
@@ -48,7 +48,7 @@ fn instances_are_reduced_and_launches_have_medians() {
     for (id, hits) in [(3, 40.0), (1, 10.0), (2, 20.0)] {
         collector.launched(launch(id, 0));
         let values = [GOOD[0], GOOD[1], ("TCC_HIT", [hits, hits / 2.0]), ("TCC_MISS", [5.0, 5.0])];
-        collector.take(&record(&collector, id, 0, &values));
+        collector.take(&record(&collector, id, &values));
     }
     assert_eq!(collector.complete(), 3);
     let Collected { measured, reconciliation } = collector.finish(GEOMETRY, |_| Kind::Exact);
@@ -65,7 +65,7 @@ fn instances_are_reduced_and_launches_have_medians() {
 fn a_dispatch_in_several_records_is_joined() {
     let mut collector = collector(&["SQ_INSTS_LDS"]);
     collector.launched(launch(1, 0));
-    let whole = record(&collector, 1, 0, &[GOOD[0], GOOD[1], ("SQ_INSTS_LDS", [1.0, 2.0])]);
+    let whole = record(&collector, 1, &[GOOD[0], GOOD[1], ("SQ_INSTS_LDS", [1.0, 2.0])]);
     let parsed = Record::read(&whole).unwrap();
     let entries: Vec<Entry> = parsed.entries().collect();
     for part in entries.chunks(4) {
@@ -86,14 +86,14 @@ fn missing_partial_unknown_and_broken_records_are_told() {
         collector.launched(launch(id, 0));
     }
     let values = [GOOD[0], GOOD[1], ("SQ_INSTS_LDS", [1.0, 2.0])];
-    collector.take(&record(&collector, 1, 0, &values));
-    let mut half = record(&collector, 2, 0, &values);
+    collector.take(&record(&collector, 1, &values));
+    let mut half = record(&collector, 2, &values);
     half.truncate(wire::HEADER_BYTES + 2 * wire::ENTRY_BYTES);
-    half[32..36].copy_from_slice(&2_u32.to_le_bytes());
+    half[wire::HEADER_BYTES - 4..wire::HEADER_BYTES].copy_from_slice(&2_u32.to_le_bytes());
     collector.take(&half);
-    collector.take(&record(&collector, 77, 0, &values));
+    collector.take(&record(&collector, 77, &values));
     collector.take(b"nonsense");
-    collector.take(&record(&collector, 1, 0, &[("SQ_INSTS_LDS", [f64::NAN, -1.0])]));
+    collector.take(&record(&collector, 1, &[("SQ_INSTS_LDS", [f64::NAN, -1.0])]));
     let found = collector.finish(GEOMETRY, |_| Kind::Exact).reconciliation;
     assert_eq!((found.launched, found.missing, found.partial, found.unknown, found.malformed), (3, 1, 1, 1, 3));
     assert!(!found.is_complete());
@@ -112,7 +112,7 @@ fn zero_guards_make_a_pass_invalid_and_say_why() {
     collector.launched(launch(1, 0));
     let zero =
         [("GRBM_GUI_ACTIVE", [0.0, 0.0]), ("SQ_WAVES", [0.0, 0.0]), ("TCC_HIT", [0.0, 0.0]), ("TCC_MISS", [0.0, 0.0])];
-    collector.take(&record(&collector, 1, 0, &zero));
+    collector.take(&record(&collector, 1, &zero));
     let Collected { measured, reconciliation } = collector.finish(GEOMETRY, |_| Kind::Measured);
     assert!(measured.passes[0].problem.as_deref().unwrap().contains("gated"));
     assert_eq!(reconciliation.rejected, 1);
@@ -126,7 +126,7 @@ fn launches_with_the_wrong_number_of_waves_are_left_out() {
     for (id, waves) in [(1, 4.0), (2, 2.0), (3, 4.0)] {
         collector.launched(launch(id, 0));
         let values = [GOOD[0], ("SQ_WAVES", [waves, 4.0]), ("SQ_INSTS_LDS", [waves, 0.0])];
-        collector.take(&record(&collector, id, 0, &values));
+        collector.take(&record(&collector, id, &values));
     }
     let Collected { measured, reconciliation } = collector.finish(GEOMETRY, |_| Kind::Measured);
     assert_eq!((reconciliation.rejected, measured.passes[0].problem.clone()), (1, None));
@@ -141,7 +141,7 @@ fn values_delivered_twice_are_not_added() {
     collector.launched(launch(1, 0));
     let values = [GOOD[0], GOOD[1], ("SQ_INSTS_LDS", [1.0, 2.0])];
     for _ in 0..2 {
-        collector.take(&record(&collector, 1, 0, &values));
+        collector.take(&record(&collector, 1, &values));
     }
     let found = collector.finish(GEOMETRY, |_| Kind::Exact);
     assert!(found.measured.passes[0].problem.as_deref().unwrap().contains("twice"));
@@ -151,7 +151,7 @@ fn values_delivered_twice_are_not_added() {
 fn counters_that_never_arrive_are_unavailable_with_the_pass() {
     let mut collector = collector(&["l2_hit_rate"]);
     collector.launched(launch(1, 0));
-    collector.take(&record(&collector, 1, 0, &GOOD));
+    collector.take(&record(&collector, 1, &GOOD));
     let measured = collector.finish(GEOMETRY, |_| Kind::Exact).measured;
     assert!(measured.unavailable["TCC_HIT"].contains("pass 1"));
 }

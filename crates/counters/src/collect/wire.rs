@@ -1,12 +1,12 @@
 //! The form in which counter values of a dispatch travel through the ring.
 //!
-//! A record is a header of 36 bytes and entries of 20, little-endian. A dispatch whose values do not fit one record of the ring travels in
+//! A record is a header of 32 bytes and entries of 20, little-endian. A dispatch whose values do not fit one record of the ring travels in
 //! several; each header says how many values the dispatch has in all.
 
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a header.
-pub const HEADER_BYTES: usize = 36;
+pub const HEADER_BYTES: usize = 32;
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 20;
 
@@ -66,8 +66,6 @@ pub struct Header {
     pub start_ns: u64,
     /// End, ns.
     pub end_ns: u64,
-    /// Pass that it was collected in.
-    pub pass: u32,
     /// Values of the dispatch, in this record and its siblings.
     pub total: u32,
     /// Values in this record.
@@ -82,7 +80,6 @@ impl Header {
             &self.dispatch_id.to_le_bytes()[..],
             &self.start_ns.to_le_bytes(),
             &self.end_ns.to_le_bytes(),
-            &self.pass.to_le_bytes(),
             &self.total.to_le_bytes(),
             &self.count.to_le_bytes(),
         ];
@@ -134,14 +131,12 @@ impl<'r> Record<'r> {
         let (dispatch_id, rest) = bytes.split_first_chunk::<8>()?;
         let (start, rest) = rest.split_first_chunk::<8>()?;
         let (end, rest) = rest.split_first_chunk::<8>()?;
-        let (pass, rest) = rest.split_first_chunk::<4>()?;
         let (total, rest) = rest.split_first_chunk::<4>()?;
         let (count, entries) = rest.split_first_chunk::<4>()?;
         let header = Header {
             dispatch_id: u64::from_le_bytes(*dispatch_id),
             start_ns: u64::from_le_bytes(*start),
             end_ns: u64::from_le_bytes(*end),
-            pass: u32::from_le_bytes(*pass),
             total: u32::from_le_bytes(*total),
             count: u32::from_le_bytes(*count),
         };
@@ -181,15 +176,15 @@ mod tests {
     proptest! {
         #[test]
         fn records_are_read_as_written(
-            ids in any::<(u64, u64, u64, u32, u32)>(),
+            ids in any::<(u64, u64, u64, u32)>(),
             entries in prop::collection::vec((any::<u32>(), any::<[u8; 8]>(), -1e18_f64..1e18), 0..20),
         ) {
-            let (dispatch_id, start_ns, end_ns, pass, total) = ids;
+            let (dispatch_id, start_ns, end_ns, total) = ids;
             let entries: Vec<Entry> = entries
                 .into_iter()
                 .map(|(counter, position, value)| Entry { counter, position: Position::from_bytes(position), value })
                 .collect();
-            let header = Header { dispatch_id, start_ns, end_ns, pass, total, count: entries.len() as u32 };
+            let header = Header { dispatch_id, start_ns, end_ns, total, count: entries.len() as u32 };
             let mut bytes = Vec::new();
             write(&mut bytes, &header, &entries);
             let record = Record::read(&bytes).unwrap();

@@ -20,6 +20,20 @@ pub enum Kind {
     Unavailable,
 }
 
+impl Kind {
+    /// Its word in documents and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Measured => "measured",
+            Kind::Exact => "exact",
+            Kind::Model => "model",
+            Kind::Derived => "derived",
+            Kind::Invalid => "invalid",
+            Kind::Unavailable => "unavailable",
+        }
+    }
+}
+
 /// The outcome of a formula.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {

@@ -31,6 +31,17 @@ pub enum Kind {
     Derived,
 }
 
+impl Kind {
+    /// Its word in documents and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Exact => "exact",
+            Kind::Model => "model",
+            Kind::Derived => "derived",
+        }
+    }
+}
+
 /// Unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {

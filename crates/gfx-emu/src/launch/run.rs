@@ -216,7 +216,6 @@ pub fn launch(
         for (sum, count) in parts.into_iter().flat_map(|(sums, parts)| sums.iter_mut().zip(parts)) {
             *sum += count;
         }
-        engine.traffic.flush();
         traffic.merge(&engine.traffic);
     }
     traffic.forget(scratch, scratch_size);
@@ -373,6 +372,7 @@ fn run_engines(
                 }
             }
         }
+        gather_traffic(share);
     };
     if let [share] = &mut shares[..] {
         work(share);
@@ -386,6 +386,17 @@ fn run_engines(
     match failed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         Some((_, fault)) => Err(fault),
         None => Ok(()),
+    }
+}
+
+/// Adds up what the engines of a thread asked of the memory system, in the first of them: the maps of what each touched are large.
+fn gather_traffic(engines: &mut [&mut Engine]) {
+    let Some((first, others)) = engines.split_first_mut() else { return };
+    first.traffic.flush();
+    for engine in others {
+        let mut traffic = std::mem::take(&mut engine.traffic);
+        traffic.flush();
+        first.traffic.merge(&traffic);
     }
 }
 

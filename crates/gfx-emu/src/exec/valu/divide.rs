@@ -27,65 +27,102 @@ fn scale(c: &Compiler, inst: &Inst, run: crate::exec::Handler, ty: Ty) -> Result
     Ok(step)
 }
 
-/// `v_div_scale_f32` of one lane: S0 scaled so that the division of S2 by S1 neither overflows nor loses bits, and whether
-/// `v_div_fmas_f32` has to undo it. S0 is one of the two others.
-fn div_scale32(s: [u32; 3]) -> (u32, bool) {
-    let [s0, denominator, numerator] = s;
-    let (n, m) = (f(numerator), f(denominator));
-    let exponent = |x: u32| ((x >> 23) & 0xff) as i32;
-    let denormal = |x: f32| x.is_subnormal();
-    let scaled = |by: f32| (f(s0) * by).to_bits();
-    let (up, down) = (f(0x5f80_0000), f(0x1f80_0000));
-    // A denominator whose reciprocal is no normal number is scaled down. The documents print "up" where the quotient is tiny too
-    // (that would make it infinite), and compare the reciprocal with f64's range (which it never leaves).
-    let tiny_reciprocal = denormal(1.0 / m);
-    let tiny_quotient = denormal(n / m);
-    if n == 0.0 || m == 0.0 {
-        (NAN32, false)
-    } else if exponent(numerator) - exponent(denominator) >= 96 {
-        (if f(s0) == m { scaled(up) } else { s0 }, true)
-    } else if denormal(m) {
-        (scaled(up), false)
-    } else if tiny_reciprocal && tiny_quotient {
-        (if f(s0) == m { scaled(down) } else { s0 }, true)
-    } else if tiny_reciprocal {
-        (scaled(down), false)
-    } else if tiny_quotient {
-        (if f(s0) == n { scaled(up) } else { s0 }, true)
-    } else if exponent(numerator) <= 23 {
-        (scaled(up), false)
-    } else {
-        (s0, false)
+/// What becomes of the operand that is scaled.
+enum Scaled {
+    Nan,
+    Up,
+    Down,
+    Kept,
+}
+
+/// What `v_div_scale` asks of a division.
+struct Division {
+    /// The numerator or the denominator is 0.
+    of_zero: bool,
+    /// The quotient is so large that rounding steps could overflow.
+    huge_quotient: bool,
+    denormal_denominator: bool,
+    denormal_reciprocal: bool,
+    denormal_quotient: bool,
+    /// The numerator is so small that remainders lose bits.
+    small_numerator: bool,
+    /// The operand that is scaled equals the denominator, the numerator.
+    is: [bool; 2],
+}
+
+impl Division {
+    /// What becomes of the operand, so that the division of the numerator by the denominator neither overflows nor loses bits, and whether
+    /// `v_div_fmas` has to undo it.
+    fn scaled(&self) -> (Scaled, bool) {
+        let [is_denominator, is_numerator] = self.is;
+        let only = |which: bool, how: Scaled| (if which { how } else { Scaled::Kept }, true);
+        if self.of_zero {
+            (Scaled::Nan, false)
+        } else if self.huge_quotient {
+            only(is_denominator, Scaled::Up)
+        } else if self.denormal_denominator {
+            (Scaled::Up, false)
+        } else if self.denormal_reciprocal && self.denormal_quotient {
+            // The documents print "up", which would make it infinite.
+            only(is_denominator, Scaled::Down)
+        } else if self.denormal_reciprocal {
+            (Scaled::Down, false)
+        } else if self.denormal_quotient {
+            only(is_numerator, Scaled::Up)
+        } else if self.small_numerator {
+            (Scaled::Up, false)
+        } else {
+            (Scaled::Kept, false)
+        }
     }
 }
 
+/// `v_div_scale_f32` of one lane: the first operand, which is one of the others, scaled by 2^64 up or down, and whether
+/// `v_div_fmas_f32` has to undo it.
+fn div_scale32([operand, denominator, numerator]: [u32; 3]) -> (u32, bool) {
+    let (x, n, m) = (f(operand), f(numerator), f(denominator));
+    let exponent = |x: u32| ((x >> 23) & 0xff) as i32;
+    let division = Division {
+        of_zero: n == 0.0 || m == 0.0,
+        huge_quotient: exponent(numerator) - exponent(denominator) >= 96,
+        denormal_denominator: m.is_subnormal(),
+        // The documents compare the reciprocal with f64's range, which it never leaves.
+        denormal_reciprocal: (1.0 / m).is_subnormal(),
+        denormal_quotient: (n / m).is_subnormal(),
+        small_numerator: exponent(numerator) <= 23,
+        is: [x == m, x == n],
+    };
+    let (scaled, undo) = division.scaled();
+    let result = match scaled {
+        Scaled::Nan => NAN32,
+        Scaled::Up => (x * f(0x5f80_0000)).to_bits(),
+        Scaled::Down => (x * f(0x1f80_0000)).to_bits(),
+        Scaled::Kept => operand,
+    };
+    (result, undo)
+}
+
 /// The same for f64; scaling is by 2^128.
-fn div_scale64(s: [u64; 3]) -> (u64, bool) {
-    let [s0, denominator, numerator] = s;
-    let (n, m) = (d(numerator), d(denominator));
+fn div_scale64([operand, denominator, numerator]: [u64; 3]) -> (u64, bool) {
+    let (x, n, m) = (d(operand), d(numerator), d(denominator));
     let exponent = |x: u64| ((x >> 52) & 0x7ff) as i32;
-    let denormal = |x: f64| x.is_subnormal();
-    let scaled = |by: f64| (d(s0) * by).to_bits();
-    let (up, down) = (d(0x47f0_0000_0000_0000), d(0x37f0_0000_0000_0000));
-    let tiny_reciprocal = denormal(1.0 / m);
-    let tiny_quotient = denormal(n / m);
-    if n == 0.0 || m == 0.0 {
-        (NAN64, false)
-    } else if exponent(numerator) - exponent(denominator) >= 768 {
-        (if d(s0) == m { scaled(up) } else { s0 }, true)
-    } else if denormal(m) {
-        (scaled(up), false)
-    } else if tiny_reciprocal && tiny_quotient {
-        (if d(s0) == m { scaled(down) } else { s0 }, true)
-    } else if tiny_reciprocal {
-        (scaled(down), false)
-    } else if tiny_quotient {
-        (if d(s0) == n { scaled(up) } else { s0 }, true)
-    } else if exponent(numerator) <= 53 {
-        (scaled(up), false)
-    } else {
-        (s0, false)
-    }
+    let division = Division {
+        of_zero: n == 0.0 || m == 0.0,
+        huge_quotient: exponent(numerator) - exponent(denominator) >= 768,
+        denormal_denominator: m.is_subnormal(),
+        denormal_reciprocal: (1.0 / m).is_subnormal(),
+        denormal_quotient: (n / m).is_subnormal(),
+        small_numerator: exponent(numerator) <= 53,
+        is: [x == m, x == n],
+    };
+    let (scaled, undo) = division.scaled();
+    let result = match scaled {
+        Scaled::Nan => NAN64,
+        Scaled::Up => (x * d(0x47f0_0000_0000_0000)).to_bits(),
+        Scaled::Down => (x * d(0x37f0_0000_0000_0000)).to_bits(),
+        Scaled::Kept => operand,
+    };
+    (result, undo)
 }
 
 unsafe fn scale32(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {

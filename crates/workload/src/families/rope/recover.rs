@@ -29,14 +29,7 @@ fn from_joint(op: &OpCall) -> Result<Recovered, ShapeError> {
     let q_heads = heads(1, "query")?;
     let kv_heads = if op.tensor(2).is_some() { heads(2, "key")? } else { 0 };
     let mut assumed = vec![ONE_A_SEQUENCE.to_owned()];
-    let style = match flag(op, 5) {
-        Some(true) => "neox",
-        Some(false) => "gptj",
-        None => {
-            assumed.push("the style is neox: the call does not record it".to_owned());
-            "neox"
-        }
-    };
+    let style = style(flag(op, 5), &mut assumed);
     let shape = ShapeMap::new()
         .with("tokens", tokens)
         .with("q_heads", q_heads)
@@ -49,6 +42,18 @@ fn from_joint(op: &OpCall) -> Result<Recovered, ShapeError> {
 }
 
 const ONE_A_SEQUENCE: &str = "one token a sequence: the positions are values of a tensor, which no profile holds";
+
+/// The style's name, where the call says it.
+fn style(is_neox: Option<bool>, assumed: &mut Vec<String>) -> &'static str {
+    match is_neox {
+        Some(true) => "neox",
+        Some(false) => "gptj",
+        None => {
+            assumed.push("the style is neox: the call does not record it".to_owned());
+            "neox"
+        }
+    }
+}
 
 /// Heads of an operand of `tokens` rows.
 fn heads(op: &OpCall, index: usize, what: &str, tokens: u64, head_dim: u64) -> Result<u64, ShapeError> {
@@ -122,14 +127,12 @@ fn from_split(op: &OpCall, call: &Aiter) -> Result<Recovered, ShapeError> {
     let q_heads = heads(call.q, "input")?;
     let kv_heads = call.k.map_or(Ok(0), |index| heads(index, "second input"))?;
     let mut assumed = vec![ONE_A_SEQUENCE.to_owned()];
-    let style = match int(op, call.style) {
-        Some(0) => "neox",
-        Some(1) => "gptj",
-        _ => {
-            assumed.push("the style is neox: the call does not record it".to_owned());
-            "neox"
-        }
+    let is_neox = match int(op, call.style) {
+        Some(0) => Some(true),
+        Some(1) => Some(false),
+        _ => None,
     };
+    let style = style(is_neox, &mut assumed);
     let shape = ShapeMap::new()
         .with("tokens", tokens)
         .with("q_heads", q_heads)
