@@ -4,7 +4,7 @@
 //! A journal is lines of JSON (docs/formats.md): a header with the run's document without cases and the ids of all
 //! cases, then a line a case. A last line that was cut off is passed over.
 
-use crate::report::document::{DocumentError, RunDocument};
+use crate::report::document::{CountingOptions, DocumentError, RunDocument};
 use crate::report::{CaseResult, Status};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -261,7 +261,7 @@ impl Saved {
     }
 
     /// The cases that need not run again in a run of the same cases with the same options on the same device; with `retry`
-    /// not those that failed or hung either.
+    /// not those that failed, hung or could not be counted either.
     ///
     /// # Errors
     /// [`JournalError::Other`] with the first thing that differs.
@@ -274,8 +274,11 @@ impl Saved {
         if let Some(reason) = self.difference(now, ids) {
             return Err(JournalError::Other { file: self.file, reason });
         }
-        let ended =
-            |case: &CaseResult| !(case.unfinished || retry && matches!(case.status, Status::Failed | Status::Hung));
+        let failed = |case: &CaseResult| {
+            matches!(case.status, Status::Failed | Status::Hung)
+                || case.counting.as_ref().is_some_and(|counting| counting.failed.is_some())
+        };
+        let ended = |case: &CaseResult| !(case.unfinished || retry && failed(case));
         let places = self.cases.into_iter().enumerate();
         Ok(places.filter_map(|(index, case)| Some((index, case.filter(ended)?))).collect())
     }
@@ -310,6 +313,25 @@ impl Saved {
         }
         if old.emu_sample != new.emu_sample {
             return Some("it emulated another number of workgroups (--emu-sample)".to_owned());
+        }
+        if old.flush_icache != new.flush_icache {
+            return Some(
+                "one of them flushes the instruction caches, the other one does not (--flush-icache)".to_owned(),
+            );
+        }
+        if old.counting != new.counting {
+            let counting = |options: &Option<CountingOptions>| match options {
+                None => "nothing".to_owned(),
+                Some(CountingOptions { counters, repeats, only }) => {
+                    let timing = if *only { ", without timing" } else { "" };
+                    format!("{counters} in {repeats} launches a pass{timing}")
+                }
+            };
+            return Some(format!(
+                "it counted {}, this run counts {} (--counters, --pmc, --pmc-repeats)",
+                counting(&old.counting),
+                counting(&new.counting)
+            ));
         }
         if self.ids.len() != ids.len() {
             return Some(format!(

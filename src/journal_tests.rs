@@ -3,7 +3,7 @@
 use super::*;
 use crate::device::{DeviceInfo, Kind};
 use crate::measure::Cache;
-use crate::report::document::{InventorySummary, LeftOut, Options, Schema, Tool};
+use crate::report::document::{CountingOptions, InventorySummary, LeftOut, Options, Schema, Tool};
 use kbench_workload::Fp8Flavor;
 
 /// A run of three cases, of which the last could not be built.
@@ -33,6 +33,7 @@ fn run() -> RunDocument {
             units: 1,
             llc_bytes: Some(1),
             fp8: Fp8Flavor::Ocp,
+            scripted: false,
         },
         environment: BTreeMap::new(),
         options: Options {
@@ -42,6 +43,8 @@ fn run() -> RunDocument {
             cache: vec![Cache::Cold],
             kernels: None,
             emu_sample: None,
+            flush_icache: false,
+            counting: None,
         },
         inventory: InventorySummary {
             left_out: LeftOut { cases: 0, share: 0.0 },
@@ -161,12 +164,25 @@ fn a_run_with_other_options_is_refused_with_the_reason() {
     assert!(with(&|now| now.options.cache = vec![Cache::Warm]).contains("measured cold, this run warm"));
     assert!(with(&|now| now.options.kernels = Some("build".into())).contains("this run's are build"));
     assert!(with(&|now| now.options.emu_sample = Some(3)).contains("--emu-sample"));
+    assert!(with(&|now| now.options.flush_icache = true).contains("--flush-icache"));
+    let counting = || Some(CountingOptions { counters: "SQ_WAVES".into(), repeats: 3, only: true });
+    let counted = with(&|now| now.options.counting = counting());
+    assert!(
+        counted.contains("counted nothing, this run counts SQ_WAVES in 3 launches a pass, without timing"),
+        "{counted}"
+    );
     assert!(with(&|now| now.device.name = "other".into()).contains("other"));
     assert!(with(&|now| now.inventory.total_ns += 1).contains("other kernels or times"));
     let mut other = ids(&run);
     other[1] = "gemm".into();
     assert!(refusal(&run, &other).contains("case 2"));
     assert!(refusal(&run, &other[..1]).contains("3 cases, this run has 1"));
+    // What could not be counted is tried again with --retry, and only then.
+    let mut uncounted = saved();
+    uncounted.cases[0].as_mut().unwrap().set_not_counted("the profiler was busy");
+    let again = Saved { cases: uncounted.cases.clone(), ..saved() };
+    assert!(again.taken_over(&run, &ids(&run), false).unwrap().contains_key(&0));
+    assert!(!uncounted.taken_over(&run, &ids(&run), true).unwrap().contains_key(&0));
     // Another budget is no other run.
     let mut now = run.clone();
     now.options.time_budget_ns = 7;

@@ -141,7 +141,7 @@ impl Plan {
             keep = keep.min(enough.map_or(self.cases.len(), |last| last + 1));
         }
         let dropped = self.cases.split_off(keep);
-        self.left_out = (dropped.len(), dropped.iter().map(|case| case.weight.share).sum());
+        self.left_out = (dropped.len(), dropped.iter().fold(0.0, |sum, case| sum + case.weight.share));
     }
 }
 

@@ -80,10 +80,7 @@ pub fn run_case(
     watch.notice(Notice::Prepare);
     let mut prepared = match device.prepare(workload, settings.cache, settings.seed) {
         Ok(prepared) => prepared,
-        Err(error @ (DeviceError::OutOfMemory { .. } | DeviceError::NoBuild(_))) => {
-            return result.ended(Status::Skipped, error.to_string());
-        }
-        Err(error) => return result.ended(Status::Failed, error.to_string()),
+        Err(error) => return result.ended(status_of(&error), error.to_string()),
     };
     let build = BuildDoc::from(prepared.build());
     result.build = Some(build.clone());
@@ -104,7 +101,7 @@ pub fn run_case(
     let verify_begin = Instant::now();
     match prepared.verify(settings.seed) {
         Ok(outputs) => result.verify = VerifyDoc::new(&outputs),
-        Err(error) => return result.ended(Status::Failed, error.to_string()),
+        Err(error) => return result.ended(status_of(&error), error.to_string()),
     }
     let verifying = verify_begin.elapsed();
     stages.verify_ns = nanoseconds(verifying);
@@ -124,7 +121,7 @@ pub fn run_case(
         Means::Timed(_) if counting.is_all() => {
             result.stages = Some(stages);
             result.status = Status::Ok;
-            count(&mut result, counting, prepared.as_mut(), watch);
+            count(&mut result, kind, counting, prepared.as_mut(), watch);
             return result;
         }
         Means::Timed(launcher) => launcher,
@@ -132,7 +129,7 @@ pub fn run_case(
             result.set_emulated(emulated);
             result.stages = Some(stages);
             result.status = Status::Ok;
-            count(&mut result, counting, prepared.as_mut(), watch);
+            count(&mut result, kind, counting, prepared.as_mut(), watch);
             return result;
         }
         Means::Nothing => return result.ended(Status::Failed, "the device ran nothing"),
@@ -152,7 +149,7 @@ pub fn run_case(
     let verify_begin = Instant::now();
     match prepared.verify(settings.seed.wrapping_add(1)) {
         Ok(outputs) => result.verify = merge(result.verify.take(), VerifyDoc::new(&outputs)),
-        Err(error) => return result.ended(Status::Failed, error.to_string()),
+        Err(error) => return result.ended(status_of(&error), error.to_string()),
     }
     stages.verify_ns += nanoseconds(verify_begin.elapsed());
     result.stages = Some(stages);
@@ -166,13 +163,19 @@ pub fn run_case(
     }
     let mut result = judge(result, &measured, floor.as_ref());
     if result.status == Status::Ok {
-        count(&mut result, counting, prepared.as_mut(), watch);
+        count(&mut result, kind, counting, prepared.as_mut(), watch);
     }
     result
 }
 
 /// Counts the case's launches where that was asked for. Nothing that was measured is lost when it fails.
-fn count(result: &mut CaseResult, counting: &mut Counting, prepared: &mut dyn Prepared, watch: &mut dyn Watch) {
+fn count(
+    result: &mut CaseResult,
+    kind: Kind,
+    counting: &mut Counting,
+    prepared: &mut dyn Prepared,
+    watch: &mut dyn Watch,
+) {
     if matches!(counting, Counting::Off) {
         return;
     }
@@ -181,16 +184,29 @@ fn count(result: &mut CaseResult, counting: &mut Counting, prepared: &mut dyn Pr
     let known: BTreeMap<String, CounterKind> =
         result.counters.iter().map(|(name, counter)| (name.clone(), counter.kind)).collect();
     // An emulated device knows how it came by each counter; a real one counts.
-    let emulated = result.bound.is_some() || !known.is_empty();
-    let kind = |name: &str| {
+    let emulated = kind == Kind::Emu;
+    let kind_of = |name: &str| {
         let unknown = if emulated { CounterKind::Model } else { CounterKind::Measured };
         known.get(name).copied().unwrap_or(unknown)
     };
     let duration_ns = result.timing.as_ref().map(|timing| timing.median_ns);
-    match counting.count(prepared, duration_ns, &kind) {
+    match counting.count(prepared, duration_ns, &kind_of) {
         Some(Ok(counted)) => result.set_counted(counted),
         Some(Err(reason)) => result.set_not_counted(reason),
         None => {}
+    }
+}
+
+/// How a case ends that ended in this before it was timed: what the device cannot hold, or nothing runs, is left out; all else is a failure, a refusal
+/// of memory that is free included.
+fn status_of(error: &DeviceError) -> Status {
+    match error {
+        DeviceError::NoBuild(_) => Status::Skipped,
+        DeviceError::OutOfMemory { needed_bytes, available_bytes } if u128::from(*available_bytes) < *needed_bytes => {
+            Status::Skipped
+        }
+        DeviceError::Hung { .. } => Status::Hung,
+        DeviceError::OutOfMemory { .. } | DeviceError::Failed(_) => Status::Failed,
     }
 }
 

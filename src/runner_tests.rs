@@ -69,7 +69,7 @@ impl Device for Scripted {
 
 impl Prepared for ScriptedCase {
     fn build(&self) -> Build {
-        Build { origin: "builtin", file: "scripted".into(), arch: "none".into(), sha256: None }
+        Build { origin: "builtin", file: "scripted".into(), arch: "none".into(), sha256: None, resources: None }
     }
 
     fn cache(&self) -> (Cache, Option<String>) {
@@ -168,6 +168,7 @@ fn device(script: Script) -> Scripted {
         units: 1,
         llc_bytes: None,
         fp8: Fp8Flavor::Ocp,
+        scripted: false,
     };
     Scripted { info, script }
 }

@@ -101,6 +101,30 @@ fn a_closed_pipe_is_no_error() {
     assert!(output.status.success(), "{:?}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Files asked for are written although nobody reads the table any more.
+#[test]
+fn a_closed_pipe_does_not_cost_the_report() {
+    use std::process::{Command, Stdio};
+    let bench = Bench::new();
+    bench
+        .file("shapes.csv", "family,dtype,shape,calls\ngemm,bf16,m=16 n=96 k=64,48\nrmsnorm,bf16,rows=4 hidden=64,1\n");
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("kbench"))
+        .args(["--shapes", "shapes.csv", "--device", "emu", "--report", "report"])
+        .args(["--save", "main", "--store", "store.db"])
+        .current_dir(bench.dir.path())
+        .env("XDG_STATE_HOME", bench.dir.path().join("state"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_str(&bench.read("report/run.json")).unwrap();
+    assert_eq!(document["cases"].as_array().unwrap().len(), 2);
+    bench.kbench().args(["show", "main", "--store", "store.db"]).assert().success();
+}
+
 #[test]
 fn help_teaches() {
     let bench = Bench::new();

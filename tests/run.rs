@@ -249,3 +249,48 @@ fn every_example_gives_cases() {
     }
     assert_eq!(examples, 2);
 }
+
+/// What is no measured time does not stand under that heading, and a sample of workgroups is said to be one.
+#[test]
+fn emulated_and_scripted_tables_say_what_their_numbers_are() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\ngemm,bf16,m=128 n=256 k=64,1\n");
+    let table = |arguments: &[&str], clock: Option<&str>| {
+        let mut command = bench.kbench();
+        command.args(["--shapes", "shapes.csv", "--device", "emu"]).args(arguments);
+        clock.map(|clock| command.env("ROCM_EMU_CLOCK", clock));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let head =
+        |text: &str| text.lines().next().unwrap().split("  ").map(str::trim).map(str::to_owned).collect::<Vec<_>>();
+    let (text, _) = table(&["--emu-sample", "2"], None);
+    assert!(head(&text).contains(&"bound".to_owned()) && !head(&text).contains(&"time".to_owned()), "{text}");
+    assert!(text.contains("    2 of ") && text.contains("workgroups ran"), "{text}");
+    let (csv, _) = table(&["--emu-sample", "2", "--format", "csv"], None);
+    let mut rows = csv::Reader::from_reader(csv.as_bytes());
+    let columns = rows.headers().unwrap().clone();
+    let row = rows.records().next().unwrap().unwrap();
+    let column = |name: &str| &row[columns.iter().position(|column| column == name).unwrap()];
+    assert!(
+        column("workgroups_ran") == "2"
+            && column("workgroups").parse::<u64>().unwrap() > 2
+            && column("median_ns").is_empty()
+    );
+    let (markdown, _) = table(&["--emu-sample", "2", "--format", "md"], None);
+    assert!(markdown.contains("| bound |") && markdown.contains("2 of "), "{markdown}");
+    let (text, words) = table(&["--cache", "both"], Some("cv=1%"));
+    assert!(head(&text).contains(&"scripted time".to_owned()), "{text}");
+    assert!(text.contains(" cold ") && text.contains(" warm ") && text.contains("no time was measured"), "{text}");
+    assert!(words.contains("they follow a script"), "{words}");
+    // Counted only: a row of its own kind, not a failure without a reason.
+    let mut command = bench.kbench();
+    command.args(["counters", "run", "--shapes", "shapes.csv", "--device", "emu", "--pmc", "SQ_WAVES"]);
+    let output = command.env("ROCM_EMU_CLOCK", "cv=1%").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("counted, not timed") && text.contains("1 verified and counted, not timed"), "{text}");
+    assert!(!text.contains("measured\n") || text.contains("0 measured"), "{text}");
+    let counter = text.lines().find(|line| line.contains("SQ_WAVES")).unwrap();
+    assert!(!counter.contains("measured"), "{counter}");
+}

@@ -56,6 +56,7 @@ struct Told {
     order: Vec<usize>,
     lines: Vec<String>,
     notices: Vec<Notice>,
+    wasted: Duration,
     /// Set when a case checks its outputs for the second time.
     stop: Option<Arc<AtomicBool>>,
 }
@@ -71,6 +72,10 @@ impl Watcher for Told {
         if let (Notice::VerifyAgain, Some(stop)) = (notice, &self.stop) {
             stop.store(true, Ordering::SeqCst);
         }
+    }
+
+    fn wasted(&mut self, time: Duration) {
+        self.wasted += time;
     }
 
     fn line(&mut self, line: &str) {
@@ -122,6 +127,7 @@ impl Bench {
             units: 1,
             llc_bytes: None,
             fp8: Fp8Flavor::Ocp,
+            scripted: false,
         };
         let others = others.iter().map(|&other| other.to_owned()).collect();
         let hello = Hello { version, info, environment: BTreeMap::new(), others };
@@ -144,7 +150,12 @@ impl Bench {
     }
 
     fn run_with(&self, on_job: &str, mut told: Told, stop: &AtomicBool) -> Told {
-        let mut supervisor = self.open(&LOOP.replace("ON_JOB", on_job)).unwrap();
+        self.run_script(&LOOP.replace("ON_JOB", on_job), &mut told, stop);
+        told
+    }
+
+    fn run_script(&self, script: &str, told: &mut Told, stop: &AtomicBool) {
+        let mut supervisor = self.open(script).unwrap();
         let tasks: Vec<Task<'_>> = self
             .plan
             .cases
@@ -157,10 +168,9 @@ impl Bench {
             gflops: Vec::new(),
             source: "test".into(),
         };
-        supervisor.run(&tasks, &peaks, stop, &mut told).unwrap();
+        supervisor.run(&tasks, &peaks, stop, told).unwrap();
         drop(supervisor);
         self.assert_nobody_survives();
-        told
     }
 
     /// Processes whose number a script wrote into `pids`.
@@ -221,6 +231,7 @@ fn a_hung_case_is_killed_with_its_group_and_the_others_go_on() {
     assert_eq!(told.statuses(), [Status::Ok, Status::Hung, Status::Ok]);
     assert!(told.reason(1).contains("its outputs were checked before timing"), "{}", told.reason(1));
     assert!(told.reason(1).contains("SIGKILL"), "{}", told.reason(1));
+    assert!(told.wasted > Duration::ZERO, "the others do not pay for it");
     assert_eq!(bench.pids().len(), 3, "the child, what it started, and the next child");
 }
 
@@ -314,6 +325,35 @@ fn two_devices_share_the_cases() {
     );
     assert_eq!(told.statuses(), [Status::Ok; 6]);
     assert_eq!(bench.pids().len(), 2);
+    let ran_on = |device: &str| told.results.values().filter(|case| case.device.as_deref() == Some(device)).count();
+    assert!(ran_on("host") > 0 && ran_on("emu:mi300x") > 0 && ran_on("host") + ran_on("emu:mi300x") == 6);
+}
+
+#[test]
+fn a_device_unlike_the_first_is_left_out() {
+    let bench = Bench::new(4);
+    bench.hello(frame::VERSION, &["emu:mi300x"]);
+    // The second child is of a device with another name.
+    let hello = r#"[ "$(wc -l < pids)" -ge 2 ] && sed -i 's/scripted"/other"/' hello.json"#;
+    let mut told = Told::default();
+    // The first job waits until the second child has been refused.
+    let on_job = r#"until grep -q other hello.json; do sleep 0.05; done; sleep 0.3; result"#;
+    bench.run_script(&format!("{hello}\n{}", LOOP.replace("ON_JOB", on_job)), &mut told, &AtomicBool::new(false));
+    assert_eq!(told.statuses(), [Status::Ok; 4]);
+    assert!(told.results.values().all(|case| case.device.as_deref() == Some("host")));
+    let line = told.lines.iter().find(|line| line.contains("left out")).unwrap_or_else(|| panic!("{:?}", told.lines));
+    assert!(line.contains("emu:mi300x") && line.contains("other (gfx942, 1 units)"), "{line}");
+}
+
+#[test]
+fn a_case_that_is_interrupted_while_it_is_counted_keeps_its_time_and_runs_again() {
+    let bench = Bench::new(2);
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Told { stop: Some(Arc::clone(&stop)), ..Told::default() };
+    let on_job = r#"say "{\"Stage\":{\"Count\":$(cat case.json)}}"; say '{"Stage":"VerifyAgain"}'; sleep 1000"#;
+    let told = bench.run_with(on_job, told, &stop);
+    assert_eq!(told.statuses(), [Status::Ok, Status::Skipped]);
+    assert!(told.results[&0].counting.as_ref().unwrap().failed.is_some() && told.results[&0].unfinished);
 }
 
 #[test]

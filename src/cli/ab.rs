@@ -21,9 +21,10 @@ pub struct PairArgs {
     /// Cache state of the samples
     #[arg(long, default_value = "cold", value_name = "MODE")]
     pub cache: CacheChoice,
-    /// Time for everything, e.g. 60s or 5m; a case whose verdict is safe leaves its part to the others
-    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
-    pub time_budget: Duration,
+    /// Time for everything, e.g. 60s or 5m; a case whose verdict is safe leaves its part to the others. 60s, or 1h on an emulated device, where
+    /// no time is measured
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_budget: Option<Duration>,
     /// Seed of data and of the order of launches
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,

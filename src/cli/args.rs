@@ -260,9 +260,10 @@ pub struct RunArgs {
     /// Stop a case when half the 95 % interval of its median is below this share of the median
     #[arg(long, default_value = "0.5%", value_name = "SHARE", value_parser = share)]
     pub precision: f64,
-    /// Time for the whole run, e.g. 60s or 5m; each case gets an equal part of what is left
-    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
-    pub time_budget: Duration,
+    /// Time for the whole run, e.g. 60s or 5m; each case gets an equal part of what is left. 30s, or 1h on an emulated device, where no time
+    /// is measured
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_budget: Option<Duration>,
     /// Seed of data, routing and page tables
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,

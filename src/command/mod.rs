@@ -21,7 +21,7 @@ pub mod store;
 pub mod worker;
 
 use crate::cli::DeviceArgs;
-use crate::device::gpu::{Gpu, GpuOptions};
+use crate::device::gpu::{Gpu, GpuOptions, NO_GPU};
 use crate::device::host::Host;
 use crate::device::{Device, DeviceInfo, DeviceSpec, Kind};
 use crate::exit::{Exit, Failure, OrExit as _, usage};
@@ -76,13 +76,13 @@ pub(crate) fn open_device(
 }
 
 /// Says on stderr which device is used, and what its numbers are.
-pub(crate) fn announce(spec: &DeviceSpec, info: &DeviceInfo) {
-    let emulated = info.kind == Kind::Emu;
+pub(crate) fn announce(spec: &DeviceSpec, info: &DeviceInfo, no_gpu: bool) {
     let chosen = match spec {
-        DeviceSpec::Auto if emulated => "no GPU can be driven, so the emulated one is taken: ",
+        DeviceSpec::Auto if no_gpu => "no GPU can be driven, so the emulated one is taken: ",
         _ => "",
     };
     let (units, what) = match info.kind {
+        Kind::Emu if info.scripted => ("CUs", "times are not measured, they follow a script"),
         Kind::Emu => ("CUs", "times are not measured, bounds and counters are of what was executed"),
         Kind::Hip => ("CUs", "times are measured on the GPU"),
         Kind::Host => ("threads", "the CPU references are timed by the host clock"),
@@ -126,7 +126,8 @@ pub(crate) fn format_of(format: Option<Format>, output: Option<&Path>) -> Result
 pub(crate) fn open_worker<'a>(on: &DeviceArgs, open: Open) -> Result<Supervisor<'a>, Failure> {
     let program = Program::this().context("this program cannot be started again as a worker").or_device()?;
     let supervisor = Supervisor::open(program, open, on.limits(), &mut note).map_err(worker_failure)?;
-    announce(&on.device, &supervisor.hello().info);
+    let hello = supervisor.hello();
+    announce(&on.device, &hello.info, hello.environment.contains_key(NO_GPU));
     Ok(supervisor)
 }
 
@@ -157,6 +158,11 @@ pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io:
         renamed
     };
     attempt().with_context(|| format!("{} could not be written", path.display())).or_usage()
+}
+
+/// The time that a run may take: what was asked for, else what is usual where times are measured; emulated cases end by themselves.
+fn time_budget(given: Option<Duration>, usual: Duration, device: &DeviceInfo) -> Duration {
+    given.unwrap_or(if device.is_timed() { usual } else { Duration::from_secs(3600) })
 }
 
 /// The part of the time until `deadline` that a case gets while `waiting` others wait for `devices`, and all that is left: what

@@ -17,7 +17,10 @@ use kbench_workload::CaseOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The time that a comparison may take where times are measured, unless asked otherwise.
+const USUAL_BUDGET: Duration = Duration::from_secs(60);
 
 /// What came of running cases in two builds.
 pub(super) struct Ran {
@@ -77,7 +80,7 @@ pub(super) fn run(
         args,
         rule: builds.rule,
         bar: &bar,
-        deadline: Instant::now() + args.time_budget,
+        deadline: Instant::now() + super::time_budget(args.time_budget, USUAL_BUDGET, &info),
         both: modes.len() > 1,
         results: tasks.iter().map(|_| None).collect(),
     };
@@ -116,6 +119,10 @@ impl Watcher for Collect<'_> {
         if let Notice::Measure(Progress::Sampling { samples, .. }) = notice {
             self.bar.set_message(format!("{}: {samples} blocks", units::shorten(&task.planned.id, 60)));
         }
+    }
+
+    fn wasted(&mut self, time: Duration) {
+        self.deadline += time;
     }
 
     fn line(&mut self, line: &str) {

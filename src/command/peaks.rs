@@ -1,7 +1,7 @@
 //! `kbench peaks`.
 
 use crate::cli::PeaksArgs;
-use crate::device::gpu::GpuOptions;
+use crate::device::gpu::{GpuOptions, NO_GPU};
 use crate::device::{Device as _, DeviceSpec, Peaks};
 use crate::exit::{Exit, OrExit as _, Outcome, from_output};
 use crate::report::units;
@@ -17,7 +17,8 @@ pub fn run(args: &PeaksArgs) -> Outcome {
         // Nothing can be measured on an emulated device: its data sheet is shown.
         DeviceSpec::Emu(_) | DeviceSpec::Hip(_) | DeviceSpec::HipAll => {
             let mut device = super::open_device(&args.device, Fp8Flavor::Ocp, None, None, GpuOptions::default())?;
-            super::announce(&args.device, device.info());
+            let no_gpu = device.environment().iter().any(|(name, _)| name == NO_GPU);
+            super::announce(&args.device, device.info(), no_gpu);
             device.peaks().or_device()?
         }
         DeviceSpec::Auto | DeviceSpec::Host => {

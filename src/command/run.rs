@@ -11,7 +11,7 @@ use crate::device::Peaks;
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
 use crate::journal::{Journal, Saved};
 use crate::plan::{Plan, Planned};
-use crate::report::document::{InventorySummary, Options, RunDocument, Schema, Tool};
+use crate::report::document::{CountingOptions, InventorySummary, Options, RunDocument, Schema, Tool};
 use crate::report::{CaseResult, Status, units};
 use crate::worker::Supervisor;
 use crate::worker::message::Open;
@@ -25,6 +25,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// The time that a run may take where times are measured, unless asked otherwise.
+const USUAL_BUDGET: Duration = Duration::from_secs(30);
 
 /// Runs everything.
 ///
@@ -47,6 +50,8 @@ pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut 
     let format = super::format_of(args.format, args.output.as_deref())?;
     let inventory = inventory::read(&args.shapes, &args.read)?;
     let saved = args.resume.as_deref().map(Saved::read).transpose().or_usage()?;
+    let counting = counters.as_ref().map(CountingOptions::from);
+    let keeps_records = counters.as_ref().is_some_and(|request| request.keep_records);
     let open = Open { flush_icache: args.flush_icache, counters, ..args.on.open(args.kernels.clone()) };
     let plan;
     let (mut supervisor, not_counted) = opened(args, open)?;
@@ -64,6 +69,7 @@ pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut 
         return Ok(Exit::Ok);
     }
     let peaks = measured_peaks(&mut supervisor)?;
+    let budget = super::time_budget(args.time_budget, USUAL_BUDGET, &hello.info);
     let document = RunDocument {
         schema: Schema,
         tool: Tool::this(),
@@ -72,23 +78,27 @@ pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut 
         options: Options {
             seed: args.seed,
             precision: args.precision,
-            time_budget_ns: args.time_budget.as_nanos() as u64,
+            time_budget_ns: budget.as_nanos() as u64,
             cache: args.cache.modes(),
             kernels: args.kernels.as_ref().map(|path| path.display().to_string()),
             emu_sample: args.on.emu_sample,
+            flush_icache: args.flush_icache,
+            counting,
         },
         inventory: InventorySummary::new(&inventory, &plan),
         cases: Vec::new(),
         interrupted: false,
     };
-    let sinks = Sinks::new(args, format)?;
-    let outcome = Counted { records, not_counted };
+    let sinks = Sinks::new(args, format, keeps_records, document.device.clone())?;
+    let outcome = Counted { records, keeps_records, not_counted };
     replay(args, &mut supervisor, (&plan, &peaks), document, &sinks, saved, outcome)
 }
 
 /// What a run has with counters: where dispatches go, and why there are none.
 struct Counted<'r> {
     records: &'r mut Option<Run>,
+    /// They go to rocprofv3's files.
+    keeps_records: bool,
     not_counted: Option<String>,
 }
 
@@ -148,7 +158,7 @@ fn replay<'a>(
     let _ = ctrlc::set_handler(move || handler.store(true, Ordering::SeqCst));
     let (tasks, ids) = all_tasks(&plan.cases, &args.cache.modes());
     let mut known = match saved {
-        Some(saved) => take_over(saved, &mut document, &ids, args)?,
+        Some(saved) => take_over(saved, &mut document, &ids, args, counted.keeps_records)?,
         None => BTreeMap::new(),
     };
     let journal = begin_journal(args, sinks, &document, &ids, &known)?;
@@ -158,7 +168,9 @@ fn replay<'a>(
             known.entry(task.index).or_insert(CaseResult { id: ids[task.index].clone(), ..result });
         }
     }
-    let mut replay = Replay::new(args, sinks, (&tasks, &ids), journal, known).not_counted(counted.not_counted);
+    let deadline = Instant::now() + Duration::from_nanos(document.options.time_budget_ns);
+    let mut replay =
+        Replay::new(args, sinks, (&tasks, &ids), journal, known, deadline).not_counted(counted.not_counted);
     sinks.begin()?;
     replay.show()?;
     supervisor.run(&replay.open_tasks(), peaks, &stop, &mut replay)?;
@@ -191,9 +203,15 @@ fn take_over(
     document: &mut RunDocument,
     ids: &[String],
     args: &RunArgs,
+    needs_records: bool,
 ) -> Result<BTreeMap<usize, CaseResult>, Failure> {
     let tool = saved.run.tool.clone();
-    let known = saved.taken_over(document, ids, args.retry).or_usage()?;
+    let mut known = saved.taken_over(document, ids, args.retry).or_usage()?;
+    // A document does not hold counted dispatches, a journal does.
+    known.retain(|_, case| {
+        let has_records = || case.counting.as_ref().is_some_and(|counting| counting.records.is_some());
+        !needs_records || case.status != Status::Ok || has_records()
+    });
     let words = format!(
         "{} of {} cases taken over from a run of kbench {} ({})",
         known.len(),

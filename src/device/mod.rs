@@ -44,6 +44,16 @@ pub struct DeviceInfo {
     pub llc_bytes: Option<u64>,
     /// Its fp8.
     pub fp8: Fp8Flavor,
+    /// An emulated device's clock follows a script (tests of the measuring): its times are of that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub scripted: bool,
+}
+
+impl DeviceInfo {
+    /// Whether launches take a time that is reported: not on an emulated device, unless its clock is scripted.
+    pub fn is_timed(&self) -> bool {
+        self.kind != Kind::Emu || self.scripted
+    }
 }
 
 /// A device's peaks and where they come from.
@@ -170,6 +180,38 @@ pub struct Build {
     /// SHA-256 of the code object; absent for the CPU references.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// What its kernels take; absent for the CPU references.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+}
+
+/// What the launches of a case take: of each resource the most that one of them does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Vector registers of a work-item, AGPRs included where the register file is unified.
+    pub vgprs: u32,
+    /// Of those, accumulation registers.
+    pub agprs: u32,
+    /// Scalar registers of a wave.
+    pub sgprs: u32,
+    /// LDS of a workgroup, dynamic LDS included, bytes.
+    pub lds_bytes: u32,
+    /// Scratch of a work-item, bytes.
+    pub scratch_bytes: u32,
+}
+
+impl Resources {
+    /// The larger of each.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        Self {
+            vgprs: self.vgprs.max(other.vgprs),
+            agprs: self.agprs.max(other.agprs),
+            sgprs: self.sgprs.max(other.sgprs),
+            lds_bytes: self.lds_bytes.max(other.lds_bytes),
+            scratch_bytes: self.scratch_bytes.max(other.scratch_bytes),
+        }
+    }
 }
 
 /// A device that cases can be prepared on.

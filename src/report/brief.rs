@@ -1,5 +1,7 @@
 //! Shapes and dtypes in the width of a table: what tells cases apart, without what every case has.
 
+use super::document::CaseResult;
+use crate::device::DeviceInfo;
 use kbench_workload::{Dtypes, ShapeMap, ShapeValue};
 
 /// Keys of how a case is laid out or tiled rather than how large it is; the document has them.
@@ -23,6 +25,29 @@ pub fn shape(shape: &ShapeMap) -> String {
         })
         .collect();
     parts.join(" ")
+}
+
+/// What the column is called that says how long a case takes: a bound is no time, and a script's time no measured one.
+pub fn time_heading(device: &DeviceInfo) -> &'static str {
+    match (device.is_timed(), device.scripted) {
+        (false, _) => "bound",
+        (true, true) => "scripted time",
+        (true, false) => "time",
+    }
+}
+
+/// ` cold` or ` warm` of a case that ran both ways, which its id says.
+pub fn mode(case: &CaseResult) -> String {
+    case.id.rsplit_once('@').map_or_else(String::new, |(_, mode)| format!(" {mode}"))
+}
+
+/// How many of an emulated case's workgroups ran, when not all did.
+pub fn sampled(case: &CaseResult) -> Option<String> {
+    let sampled = case.sampled()?;
+    Some(format!(
+        "{} of {} workgroups ran: counters are scaled to the whole grid, and those of caches are crude",
+        sampled.ran, sampled.workgroups
+    ))
 }
 
 /// A list as it is when short, else its length and sum: `[32: Σ55086]`.

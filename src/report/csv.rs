@@ -4,7 +4,7 @@ use super::document::{CaseResult, RunDocument};
 use std::io::Write;
 
 /// Column names, in order. Columns are added at the end, never renamed.
-pub const COLUMNS: [&str; 28] = [
+pub const COLUMNS: [&str; 30] = [
     "id",
     "family",
     "kernel",
@@ -33,6 +33,8 @@ pub const COLUMNS: [&str; 28] = [
     "bound_ns",
     "bound_limiter",
     "floor_over_bound",
+    "workgroups_ran",
+    "workgroups",
 ];
 
 /// Writes the whole run.
@@ -51,6 +53,7 @@ pub fn write(out: &mut dyn Write, run: &RunDocument) -> std::io::Result<()> {
 fn record(case: &CaseResult) -> [String; COLUMNS.len()] {
     let timing = case.timing.as_ref();
     let rates = case.achieved.as_ref();
+    let sampled = case.sampled();
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     [
         case.id.clone(),
@@ -81,5 +84,7 @@ fn record(case: &CaseResult) -> [String; COLUMNS.len()] {
         number(case.bound.as_ref().map(|bound| bound.ns)),
         case.bound.as_ref().map_or_else(String::new, |bound| bound.limiter.clone()),
         number(case.bound.as_ref().and_then(|bound| bound.floor_over_bound)),
+        sampled.map_or_else(String::new, |sampled| sampled.ran.to_string()),
+        sampled.map_or_else(String::new, |sampled| sampled.workgroups.to_string()),
     ]
 }

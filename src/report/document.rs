@@ -8,9 +8,9 @@ pub use launches::{BoundDoc, CounterDoc, CountingDoc, LaunchDoc, SampledDoc};
 pub use read::{DocumentError, Schema};
 pub use timing::{Achieved, ClockDoc, SourceDoc, TimingDoc, WarmupDoc, WarningDoc};
 
-use crate::counters::CaseCounters;
+use crate::counters::{CaseCounters, Request, What};
 use crate::device::gpu::Emulated;
-use crate::device::{Build, DeviceInfo, Floor, Telemetry};
+use crate::device::{Build, DeviceInfo, Floor, Resources, Telemetry};
 use crate::measure::{Cache, Measurement};
 use crate::plan::Planned;
 use kbench_counters::ring::Summary;
@@ -77,6 +77,34 @@ pub struct Options {
     /// Workgroups of each launch that were emulated (`--emu-sample`), when given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emu_sample: Option<u64>,
+    /// Timed launches fetched their instructions from memory (`--flush-icache`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flush_icache: bool,
+    /// What was asked to be counted of each case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counting: Option<CountingOptions>,
+}
+
+/// What was asked to be counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountingOptions {
+    /// The set or list.
+    pub counters: String,
+    /// Launches that each pass took.
+    pub repeats: u32,
+    /// Nothing was timed (`kbench counters run`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only: bool,
+}
+
+impl From<&Request> for CountingOptions {
+    fn from(request: &Request) -> Self {
+        let counters = match &request.what {
+            What::Set(name) => format!("the set {name}"),
+            What::List(list) => list.clone(),
+        };
+        Self { counters, repeats: request.repeats, only: request.only_count }
+    }
 }
 
 /// The inventory in a few numbers.
@@ -180,6 +208,9 @@ pub struct CaseResult {
     /// What the source did not say and was assumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<String>,
+    /// The device that ran it, as `--device` takes it, where several share a run (`hip:all`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// Which build ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildDoc>,
@@ -236,6 +267,9 @@ pub struct BuildDoc {
     /// SHA-256 of the code object; absent for the CPU references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// What its kernels take; absent for the CPU references.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
 }
 
 impl BuildDoc {
@@ -247,7 +281,8 @@ impl BuildDoc {
 
 impl From<Build> for BuildDoc {
     fn from(build: Build) -> Self {
-        Self { origin: build.origin.to_owned(), file: build.file, arch: build.arch, sha256: build.sha256 }
+        let Build { origin, file, arch, sha256, resources } = build;
+        Self { origin: origin.to_owned(), file, arch, sha256, resources }
     }
 }
 
@@ -361,6 +396,7 @@ impl CaseResult {
             reason: None,
             unfinished: false,
             assumed: planned.assumed.clone(),
+            device: None,
             build: None,
             verify: None,
             work: None,
@@ -390,6 +426,14 @@ impl CaseResult {
         self.status = status;
         self.reason = Some(reason.into());
         self
+    }
+
+    /// Workgroups that ran and that there are, over all launches; `None` when all ran.
+    pub fn sampled(&self) -> Option<SampledDoc> {
+        let sampled: Vec<SampledDoc> = self.launches.iter().filter_map(|launch| launch.sampled).collect();
+        let sum = |of: fn(&SampledDoc) -> u64| sampled.iter().map(of).sum();
+        (!sampled.is_empty())
+            .then(|| SampledDoc { ran: sum(|sampled| sampled.ran), workgroups: sum(|sampled| sampled.workgroups) })
     }
 
     /// Takes over the floor and the peaks it uses.

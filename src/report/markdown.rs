@@ -20,39 +20,51 @@ pub fn write(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
         units::percent(run.inventory.coverage.replayable)
     )?;
     writeln!(out, "- kbench {} ({})\n", run.tool.version, run.tool.commit)?;
-    writeln!(out, "| family | dtypes | shape | share | time | GB/s | TFLOP/s | of peak | verified |")?;
+    let time = brief::time_heading(device);
+    writeln!(out, "| family | dtypes | shape | share | {time} | GB/s | TFLOP/s | of peak | verified |")?;
     writeln!(out, "| --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- |")?;
     for case in run.cases.iter().filter(|case| case.status == Status::Ok) {
         if let Some(bound) = &case.bound {
             writeln!(
                 out,
-                "| {} | {} | `{}` | {} | bound {} | – | – | ≤{} {} | {} |",
+                "| {} | {} | `{}` | {} | {}{} | – | – | ≤{} {} | {} |",
                 case.family,
                 brief::dtypes(&case.dtypes),
                 brief::shape(&case.shape),
                 units::percent(case.weight.share),
                 units::time(bound.ns, 3),
+                brief::mode(case),
                 bound.floor_over_bound.map_or_else(|| "–".to_owned(), units::percent),
                 bound.limiter,
                 verified(case),
             )?;
             continue;
         }
-        let (Some(timing), Some(rates)) = (&case.timing, &case.achieved) else { continue };
+        let time = case.timing.as_ref().map_or_else(
+            || "counted, not timed".to_owned(),
+            |timing| format!("{}{}", units::time_with_interval(timing.median_ns, timing.ci95_ns), brief::mode(case)),
+        );
+        let rates = case.achieved.as_ref().map_or_else(
+            || "– | – | –".to_owned(),
+            |rates| {
+                let (gbps, tflops) = (units::significant(rates.gbps, 3), units::significant(rates.tflops, 3));
+                format!("{gbps} | {tflops} | {} {}", units::percent(rates.of_peak), rates.limiter)
+            },
+        );
         writeln!(
             out,
-            "| {} | {} | `{}` | {} | {} | {} | {} | {} {} | {} |",
+            "| {} | {} | `{}` | {} | {time} | {rates} | {} |",
             case.family,
             brief::dtypes(&case.dtypes),
             brief::shape(&case.shape),
             units::percent(case.weight.share),
-            units::time_with_interval(timing.median_ns, timing.ci95_ns),
-            units::significant(rates.gbps, 3),
-            units::significant(rates.tflops, 3),
-            units::percent(rates.of_peak),
-            rates.limiter,
             verified(case),
         )?;
+    }
+    for case in &run.cases {
+        if let Some(sentence) = brief::sampled(case) {
+            writeln!(out, "\n- `{}`: {sentence}", case.id)?;
+        }
     }
     let rest: Vec<_> = run.cases.iter().filter(|case| case.status != Status::Ok).collect();
     if !rest.is_empty() {

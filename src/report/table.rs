@@ -2,6 +2,7 @@
 
 use super::document::{CaseResult, RunDocument, Status};
 use super::{brief, units};
+use crate::device::DeviceInfo;
 use std::io::{self, Write};
 
 const COLUMNS: [(&str, usize); 9] = [
@@ -9,7 +10,7 @@ const COLUMNS: [(&str, usize); 9] = [
     ("dtypes", 15),
     ("shape", 52),
     ("share", 7),
-    ("time", 20),
+    ("time", 22),
     ("GB/s", 8),
     ("TFLOP/s", 8),
     ("of peak", 14),
@@ -20,8 +21,10 @@ const COLUMNS: [(&str, usize); 9] = [
 ///
 /// # Errors
 /// When the output cannot be written.
-pub fn head(out: &mut dyn Write) -> io::Result<()> {
-    let cells: Vec<String> = COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
+pub fn head(out: &mut dyn Write, device: &DeviceInfo) -> io::Result<()> {
+    let heading =
+        |(name, _): &(&str, usize)| if *name == "time" { brief::time_heading(device) } else { name }.to_owned();
+    let cells: Vec<String> = COLUMNS.iter().map(heading).collect();
     line(out, &cells)?;
     let width: usize = COLUMNS.iter().map(|(_, width)| width + 2).sum();
     writeln!(out, "{}", "─".repeat(width - 2))
@@ -39,8 +42,7 @@ pub fn row(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
         if case.weight.total_ns > 0 { units::percent(case.weight.share) } else { "–".into() },
     ];
     if let (Some(bound), Status::Ok) = (&case.bound, case.status) {
-        // A bound is no time: it stands in its own words.
-        cells.push(format!("bound {}", units::time(bound.ns, 3)));
+        cells.push(format!("{}{}", units::time(bound.ns, 3), brief::mode(case)));
         let rate = |work: u128| units::significant(work as f64 / bound.ns, 3);
         let work = case.work.as_ref();
         cells.push(work.map_or_else(|| "–".into(), |work| format!("≤{}", rate(work.total_bytes()))));
@@ -50,11 +52,12 @@ pub fn row(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
             bound.floor_over_bound.map_or_else(|| "no peak".into(), |share| format!("≤{}", units::percent(share)));
         cells.push(format!("{best} {}", bound.limiter));
         cells.push(verified(case));
-        return line(out, &cells);
+        line(out, &cells)?;
+        return sampled(out, case);
     }
     match (&case.timing, &case.achieved) {
         (Some(timing), achieved) if case.status == Status::Ok => {
-            cells.push(units::time_with_interval(timing.median_ns, timing.ci95_ns));
+            cells.push(format!("{}{}", units::time_with_interval(timing.median_ns, timing.ci95_ns), brief::mode(case)));
             match achieved {
                 Some(rates) => cells.extend([
                     units::significant(rates.gbps, 3),
@@ -66,6 +69,10 @@ pub fn row(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
             cells.push(verified(case));
             line(out, &cells)?;
         }
+        _ if case.status == Status::Ok => {
+            cells.extend(["counted, not timed".into(), "–".into(), "–".into(), "–".into(), verified(case)]);
+            line(out, &cells)?;
+        }
         _ => {
             line(out, &cells)?;
             let status = case.status.name();
@@ -73,6 +80,14 @@ pub fn row(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Says of each launch of which only some workgroups ran how many did.
+fn sampled(out: &mut dyn Write, case: &CaseResult) -> io::Result<()> {
+    match brief::sampled(case) {
+        Some(sentence) => writeln!(out, "    {sentence}"),
+        None => Ok(()),
+    }
 }
 
 /// Writes what stands below the table: what was not replayed, and what may be wrong.
@@ -83,9 +98,14 @@ pub fn foot(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
     let inventory = &run.inventory;
     writeln!(out)?;
     let counted = |status| run.cases.iter().filter(|case| case.status == status).count();
-    let emulated = run.device.kind == crate::device::Kind::Emu;
-    let done = if emulated { "emulated and verified" } else { "measured" };
-    let mut parts = vec![format!("{} {done}", counted(Status::Ok))];
+    let timed = run.device.is_timed();
+    let is_untimed = |case: &&CaseResult| timed && case.status == Status::Ok && case.timing.is_none();
+    let untimed = run.cases.iter().filter(is_untimed).count();
+    let done = if timed { "measured" } else { "emulated and verified" };
+    let mut parts = vec![format!("{} {done}", counted(Status::Ok) - untimed)];
+    if untimed > 0 {
+        parts.push(format!("{untimed} verified and counted, not timed"));
+    }
     for (status, word) in
         [(Status::Wrong, "wrong"), (Status::Failed, "failed"), (Status::Hung, "hung"), (Status::Skipped, "skipped")]
     {
@@ -95,7 +115,9 @@ pub fn foot(out: &mut dyn Write, run: &RunDocument) -> io::Result<()> {
         }
     }
     writeln!(out, "{} cases: {}", run.cases.len(), parts.join(", "))?;
-    if emulated {
+    if run.device.scripted {
+        writeln!(out, "times: of a script, on {}; no time was measured", run.device.name)?;
+    } else if !timed {
         writeln!(
             out,
             "bound: the time that the build could not beat on {} at peak clocks, given what it executed; no time was measured",

@@ -1,7 +1,7 @@
 //! One case in two builds: prepare both, verify both, measure them in turn, verify both again.
 
-use super::{Interruptible, Settings, Watch, measuring_budget, nanoseconds, not_verified};
-use crate::device::{Device, DeviceError, Kind, Means, Peaks, Prepared};
+use super::{Interruptible, Settings, Watch, measuring_budget, nanoseconds, not_verified, status_of};
+use crate::device::{Device, Kind, Means, Peaks, Prepared};
 use crate::measure::{LaunchError, PairError, PairMeasurement, PairProtocol, TimeSource, measure_pair};
 use crate::plan::Planned;
 use crate::report::document::{BuildDoc, CaseResult, Status, VerifyDoc};
@@ -116,10 +116,7 @@ pub fn run_pair(
     watch.notice(Notice::Prepare);
     let mut pair = match device.prepare_pair(workload, settings.cache, settings.seed) {
         Ok(pair) => pair,
-        Err(error @ (DeviceError::OutOfMemory { .. } | DeviceError::NoBuild(_))) => {
-            return (base.ended(Status::Skipped, error.to_string()), None);
-        }
-        Err(error) => return (base.ended(Status::Failed, error.to_string()), None),
+        Err(error) => return (base.ended(status_of(&error), error.to_string()), None),
     };
     let mut results = [&mut base, &mut candidate];
     for (result, prepared) in results.iter_mut().zip(&pair) {
@@ -175,7 +172,7 @@ fn verify(results: &mut [&mut CaseResult; 2], pair: &mut [Box<dyn Prepared + '_>
                 }
             }
             Err(error) => {
-                end(result, Status::Failed, &error.to_string());
+                end(result, status_of(&error), &error.to_string());
                 right = false;
             }
         }

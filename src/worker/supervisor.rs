@@ -192,12 +192,23 @@ impl<'a> Supervisor<'a> {
         queue: &mut Queue<'a>,
         watcher: &mut dyn Watcher,
     ) -> Result<(), Failure> {
-        let (limits, kind) = (self.pool.limits, self.hello.info.kind);
+        let (limits, kind, several) = (self.pool.limits, self.hello.info.kind, self.pool.slots.len() > 1);
         let slot = &mut self.pool.slots[index];
         match (message, &mut slot.state) {
-            (ToParent::Hello(_), State::Opening { .. }) => {
+            (ToParent::Hello(hello), State::Opening { .. }) => {
                 slot.failed_opens = 0;
                 slot.state = State::Idle;
+                if hello.info != self.hello.info {
+                    // One document speaks of one device: its peaks, its fp8, its builds.
+                    let (device, found, first) = (&slot.open.device, &hello.info, &self.hello.info);
+                    watcher.line(&format!(
+                        "device {device} is left out: it is {} ({}, {} units), the first one is {} ({}, {} units); run it alone with \
+                         --device {device}",
+                        found.name, found.arch, found.units, first.name, first.arch, first.units
+                    ));
+                    slot.state = State::Lost;
+                    self.pool.end(index, LEAVE);
+                }
                 Ok(())
             }
             (ToParent::Refused(refused), State::Opening { .. }) => {
@@ -223,7 +234,8 @@ impl<'a> Supervisor<'a> {
             (ToParent::Result(finished), State::Busy(busy)) if finished.number == busy.number => {
                 let task = busy.task;
                 slot.state = State::Idle;
-                watcher.done(&task, finished.case, finished.pair)?;
+                let case = CaseResult { device: several.then(|| slot.open.device.clone()), ..finished.case };
+                watcher.done(&task, case, finished.pair)?;
                 if finished.spent {
                     self.pool.end(index, LEAVE);
                     self.again(index, watcher);
@@ -308,7 +320,7 @@ impl<'a> Supervisor<'a> {
     ) -> Result<(), Failure> {
         // A profiler that ends or hangs the process costs the counters and nothing else.
         if let Some(measured) = &busy.measured {
-            let mut result = CaseResult::clone(measured);
+            let mut result = CaseResult { unfinished: status == Status::Skipped, ..CaseResult::clone(measured) };
             result.set_not_counted(reason);
             return watcher.done(&busy.task, result, None);
         }
@@ -344,6 +356,7 @@ impl<'a> Supervisor<'a> {
                             busy.limit.as_secs_f64(),
                             busy.stage.doing(),
                         );
+                        watcher.wasted(busy.limit);
                         self.lost_case(&busy, Status::Hung, &reason, queue, watcher)?;
                     }
                     self.again(index, watcher);

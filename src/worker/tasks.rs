@@ -8,6 +8,7 @@ use crate::report::document::BuildDoc;
 use crate::runner::{PairResult, Settings};
 use crate::worker::message::Notice;
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 /// One case in one cache mode, in the order of the plan.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,9 @@ pub trait Watcher {
 
     /// A task has come to a stage.
     fn notice(&mut self, task: &Task<'_>, notice: &Notice);
+
+    /// A stage was waited for in vain for so long: time that the other tasks are not to pay for.
+    fn wasted(&mut self, time: Duration);
 
     /// A line for the user: of a child's stderr, or about a child.
     fn line(&mut self, line: &str);

@@ -14,7 +14,7 @@ use crate::worker::{Task, Watcher};
 use indicatif::ProgressBar;
 use kbench_counters::rocprofv3::{Kernel, Run};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Every case in every cache mode, in the order of the plan; its id tells modes apart when there are several.
 pub(super) fn all_tasks<'a>(cases: &'a [Planned], modes: &[Cache]) -> (Vec<Task<'a>>, Vec<String>) {
@@ -51,14 +51,16 @@ impl<'r, 'a> Replay<'r, 'a> {
         (tasks, ids): (&'r [Task<'a>], &'r [String]),
         journal: Option<Journal>,
         known: BTreeMap<usize, CaseResult>,
+        deadline: Instant,
     ) -> Self {
         let mut results: Vec<Option<CaseResult>> = tasks.iter().map(|_| None).collect();
-        for (index, case) in known {
+        let mut records = None;
+        for (index, mut case) in known {
+            take_records(&mut records, &mut case);
             if let Some(place) = results.get_mut(index) {
                 *place = Some(case);
             }
         }
-        let deadline = Instant::now() + args.time_budget;
         Self {
             args,
             sinks,
@@ -69,7 +71,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             deadline,
             results,
             shown: 0,
-            records: None,
+            records,
             not_counted: None,
         }
     }
@@ -123,6 +125,10 @@ impl Watcher for Replay<'_, '_> {
         self.bar.set_message(format!("{}: {what}", units::shorten(&task.planned.id, 60)));
     }
 
+    fn wasted(&mut self, time: Duration) {
+        self.deadline += time;
+    }
+
     fn line(&mut self, line: &str) {
         self.bar.suspend(|| super::super::note(line));
     }
@@ -134,17 +140,22 @@ impl Watcher for Replay<'_, '_> {
         if let Some(reason) = self.not_counted.as_ref().filter(|_| result.status == Status::Ok) {
             result.set_not_counted(reason.clone());
         }
-        if let Some(found) = result.counting.as_mut().and_then(|counting| counting.records.take()) {
-            add_records(&mut self.records, *found);
-        }
         // What had no turn is not kept: a resumed run runs it.
         if let Some(journal) = self.journal.as_mut().filter(|_| !result.unfinished) {
             journal.add(task.index, &result).or_usage()?;
         }
+        take_records(&mut self.records, &mut result);
         if let Some(place) = self.results.get_mut(task.index) {
             *place = Some(result);
         }
         self.show()
+    }
+}
+
+/// Takes the counted dispatches out of a case: they go to files of their own, not into the document.
+fn take_records(all: &mut Option<Run>, case: &mut CaseResult) {
+    if let Some(found) = case.counting.as_mut().and_then(|counting| counting.records.take()) {
+        add_records(all, *found);
     }
 }
 

@@ -37,6 +37,8 @@ const SAMPLE: u64 = 64;
 const READ_EVERY: Duration = Duration::from_millis(50);
 /// Readings that are kept: half an hour.
 const READINGS: usize = 36_000;
+/// The fact that says why no real GPU is driven.
+pub const NO_GPU: &str = "no_gpu";
 /// The variable that scripts an emulated device's clock (docs/emulated-hip.md).
 const CLOCK_VARIABLE: &str = "ROCM_EMU_CLOCK";
 
@@ -61,8 +63,6 @@ pub struct Gpu {
     model: Option<&'static Model>,
     emulator: Option<Emulator>,
     options: GpuOptions,
-    /// The emulated device's clock follows a script: its times are reported, as that.
-    scripted: bool,
     /// The other devices that the one asked for stands for.
     others: Vec<String>,
     /// What else is to be known of it, by name.
@@ -128,8 +128,8 @@ impl Gpu {
             units: cus.into(),
             llc_bytes: model.map(Model::last_level_bytes),
             fp8: Fp8Flavor::of_arch(&arch),
+            scripted: emulator.is_some() && std::env::var_os(CLOCK_VARIABLE).is_some(),
         };
-        let scripted = emulator.is_some() && std::env::var_os(CLOCK_VARIABLE).is_some();
         let builds = Builds::new(library, &arch, cus);
         let builds = match device.arch_with_features() {
             Ok(full) if emulator.is_none() => builds.or_compiled(full),
@@ -137,24 +137,7 @@ impl Gpu {
         };
         let sampler = if emulator.is_none() { sampler(&device) } else { None };
         let candidate = None;
-        Ok(Self {
-            device,
-            info,
-            builds,
-            sampler,
-            candidate,
-            model,
-            emulator,
-            options,
-            scripted,
-            others: Vec::new(),
-            facts,
-        })
-    }
-
-    /// Whether launches are timed: on a real GPU, and on an emulated one whose clock is scripted.
-    fn times(&self) -> bool {
-        self.info.kind == Kind::Hip || self.scripted
+        Ok(Self { device, info, builds, sampler, candidate, model, emulator, options, others: Vec::new(), facts })
     }
 
     /// Workgroups to emulate of the case's launches, when not all.
@@ -200,7 +183,7 @@ impl Device for Gpu {
         if self.emulator.is_some() {
             add("emulated", Some("true: no time is measured on this device".to_owned()));
         }
-        if self.scripted {
+        if self.info.scripted {
             add("scripted_clock", std::env::var(CLOCK_VARIABLE).ok());
         }
         facts

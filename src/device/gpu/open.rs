@@ -1,6 +1,6 @@
 //! From `--device` to a GPU.
 
-use super::{Gpu, GpuOptions, hip_error};
+use super::{Gpu, GpuOptions, NO_GPU, hip_error};
 use crate::device::{DEFAULT_MODEL, DeviceError, DeviceSpec};
 use kbench_hip::{HipError, Runtime};
 use kbench_kernels::Library;
@@ -33,7 +33,7 @@ impl Gpu {
                 Ok(runtime) => Self::open(runtime, 0, library, options),
                 Err(error) => {
                     let mut gpu = Self::emulated(DEFAULT_MODEL, library, options)?;
-                    gpu.facts.push(("no_gpu".to_owned(), error.to_string()));
+                    gpu.facts.push((NO_GPU.to_owned(), error.to_string()));
                     Ok(gpu)
                 }
             },

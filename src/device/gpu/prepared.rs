@@ -52,7 +52,7 @@ impl<'a> GpuPrepared<'a> {
         let specs = case.tensors();
         let bytes = set_bytes(&specs, &chosen.plan.buffers);
         let available = gpu.free_bytes()?;
-        let timed = gpu.times();
+        let timed = gpu.info.is_timed();
         // Nothing is timed on an emulated device, so there is nothing to keep cold.
         let llc = gpu.info.llc_bytes.unwrap_or(ASSUMED_LLC_BYTES);
         let (sets, granted) = rotation(bytes, if timed { cache } else { Cache::Warm }, llc, available)?;
@@ -179,6 +179,7 @@ impl Prepared for GpuPrepared<'_> {
             file: format!("{} ({})", self.chosen.file, self.chosen.plan.build),
             arch: self.arch.clone(),
             sha256: Some(self.chosen.sha256.clone()),
+            resources: Some(self.sequence.resources()),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::hip_error;
 use super::memory::CaseMemory;
-use crate::device::DeviceError;
 use crate::device::builds::Chosen;
+use crate::device::{DeviceError, Resources};
 use kbench_hip::{Device, Dim3, Event, Function, HipError, Module, Stream};
 use kbench_kernels::object::KernelInfo;
 use kbench_kernels::plan::PlannedLaunch;
@@ -17,6 +17,7 @@ struct Step {
     dynamic_lds: u32,
     /// Lanes of a wave.
     wave_size: u64,
+    resources: Resources,
     /// Argument bytes of each set.
     kernargs: Vec<Vec<u8>>,
 }
@@ -74,6 +75,13 @@ impl Sequence {
                 block: dims(planned.block),
                 dynamic_lds: planned.dynamic_lds,
                 wave_size: kernel.resources.wave_size.max(1).into(),
+                resources: Resources {
+                    vgprs: kernel.resources.vgprs,
+                    agprs: kernel.resources.agprs,
+                    sgprs: kernel.resources.sgprs,
+                    lds_bytes: kernel.resources.lds_bytes.saturating_add(planned.dynamic_lds),
+                    scratch_bytes: kernel.resources.scratch_bytes,
+                },
                 kernargs: (0..memory.sets()).map(pack).collect::<Result<_, _>>()?,
             };
             (if planned.setup { &mut setup } else { &mut steps }).push(step);
@@ -87,6 +95,11 @@ impl Sequence {
             let product = |sizes: Dim3| u64::from(sizes.x) * u64::from(sizes.y) * u64::from(sizes.z);
             product(step.grid) * product(step.block).div_ceil(step.wave_size)
         })
+    }
+
+    /// What the launches that count take at most.
+    pub(super) fn resources(&self) -> Resources {
+        self.steps.iter().map(|step| step.resources).fold(Resources::default(), Resources::most)
     }
 
     /// Launches that count.

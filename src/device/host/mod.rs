@@ -33,6 +33,7 @@ impl Host {
             units: rayon::current_num_threads() as u64,
             llc_bytes: cpu.llc_bytes,
             fp8,
+            scripted: false,
         };
         Self { info, cpu, cache_dir, slow: [0.0; 2] }
     }

@@ -277,6 +277,7 @@ mod tests {
             units: 2,
             llc_bytes: Some(1 << 20),
             fp8: Fp8Flavor::Ocp,
+            scripted: false,
         }
     }
 

@@ -16,6 +16,11 @@ pub fn coverage_line(inventory: &Inventory) -> String {
         .filter(|(name, _)| *name != "none")
         .map(|(name, share)| format!("{name} {}", units::percent(*share)))
         .collect();
+    if inventory.total_ns() == 0 {
+        // Shares of no time would all be 0.
+        let known = inventory.rows.iter().filter(|row| !row.shapes.is_empty()).count();
+        return format!("shapes for {known} of {} kernels, which have no times", inventory.rows.len());
+    }
     let how = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     format!(
         "shapes for {} of kernel time{how}; replayable {}",
