@@ -114,6 +114,25 @@ fn an_unrolling_change_is_named() {
     assert!(grew_by(&document, "insts") > 0.0);
 }
 
+/// Kernels with buffers of their own too, which lie elsewhere for the second build.
+#[test]
+fn equal_builds_have_equal_figures() {
+    let bench = Bench::new();
+    bench.file(
+        "shapes.csv",
+        "family,dtype,shape,calls\nmoe_gemm,bf16,tokens=16 hidden=256 inter=128 experts=16 topk=4 stage=gate_up,1\n",
+    );
+    let arguments = ["ab", "--base", "builtin", "--cand", "builtin", "--shapes", "shapes.csv", "--device", "emu"];
+    let output = bench.kbench().args(arguments).args(["-o", "ab.json"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_str(&bench.read("ab.json")).unwrap();
+    let metrics = document["cases"][0]["metrics"].as_array().unwrap();
+    assert!(metrics.len() > 5);
+    for metric in metrics {
+        assert_eq!(metric["base"], metric["candidate"], "{metric:#}");
+    }
+}
+
 #[test]
 fn sources_are_built_for_the_gpu_that_is_there() {
     let bench = Bench::new();

@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 pub const PAGE: u64 = 4096;
 /// Addresses start here.
 const FIRST_ADDRESS: u64 = 0x0010_0000_0000;
+/// Allocations start at multiples of this, at which all modelled caches start over: what they do with a buffer does not depend on what was
+/// allocated before it. Equal launches have equal counts.
+const ALIGN: u64 = 1 << 21;
 /// Nothing lies between two allocations for at least this many bytes.
 const GUARD: u64 = 0x1_0000;
 /// Addresses end here: below the LDS and scratch apertures.
@@ -245,8 +248,7 @@ impl Memory {
             return Err(out);
         }
         let mapped = bytes.max(1).div_ceil(PAGE) * PAGE;
-        let align = if mapped >= 1 << 21 { 1 << 21 } else { PAGE };
-        let address = self.next.div_ceil(align) * align;
+        let address = self.next.div_ceil(ALIGN) * ALIGN;
         let end = address.checked_add(mapped + GUARD).filter(|end| *end < self.last).ok_or(out)?;
         let pages = HostPages::new(bytes)?;
         if let Some(poison) = self.poison {
@@ -511,7 +513,7 @@ mod tests {
     #[test]
     fn host_memory_is_reached_at_its_own_address() {
         let pages = Arc::new(HostPages::new(100).unwrap());
-        let mut devices = [Memory::new(1 << 20), Memory::within(1 << 42..(1 << 42) + (1 << 19), 1 << 20)];
+        let mut devices = [Memory::new(1 << 20), Memory::within(1 << 42..(1 << 42) + 2 * ALIGN, 1 << 20)];
         let own = devices.each_mut().map(|memory| memory.allocate(64, "own").unwrap());
         assert_eq!((own[0], own[1]), (FIRST_ADDRESS, 1 << 42));
         for memory in &mut devices {
@@ -521,7 +523,7 @@ mod tests {
             assert_eq!(memory.allocation(pages.address() + 99), Some((pages.address(), 100)));
             assert!(memory.resolve(&mut Ranges::default(), Access::Write, pages.address() + 100, 1).is_err());
         }
-        // Of the second's 512 KiB of addresses a page and a guard are taken.
+        // The second has addresses for two allocations.
         assert!(devices[1].allocate(1 << 18, "fits").is_ok() && devices[1].allocate(1 << 18, "does not").is_err());
         devices[0].write(pages.address() + 4, &[7; 4]).unwrap();
         let mut back = [0; 8];
