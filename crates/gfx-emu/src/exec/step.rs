@@ -114,6 +114,9 @@ pub struct Step {
     pub inst: Inst,
 }
 
+/// Four cache lines a step: the instruction that it keeps has room to grow in the last of them, and no more.
+const _: () = assert!(size_of::<Step>() <= 256);
+
 impl Step {
     /// A step of an instruction that names no operand yet.
     pub fn new(inst: &Inst, run: Handler) -> Self {

@@ -69,8 +69,8 @@ fn gfx11(out: &mut Text, format: u8) {
     if format <= 1 {
         return out.flag("format:[BUF_FMT_INVALID]", format == 0);
     }
-    let names = UNIFIED.iter().flat_map(|(layout, numbers)| numbers.iter().map(move |number| (layout, number)));
-    match names.skip(usize::from(format) - 1).next() {
+    let mut names = UNIFIED.iter().flat_map(|(layout, numbers)| numbers.iter().map(move |number| (layout, number)));
+    match names.nth(usize::from(format) - 1) {
         Some((layout, number)) => out.push(format_args!(" format:[BUF_FMT_{layout}_{number}]")),
         None => out.push(format_args!(" format:{format}")),
     }
