@@ -31,7 +31,16 @@ fn instruction(name: &str, enc: Encoding, src: &[Operand]) -> Option<Inst> {
     let mods = Mods { op_sel_hi: if enc == Encoding::Vop3p { 7 } else { 0 }, ..Mods::default() };
     let mask = Operand::Scalar(106);
     let dst = if enc == Encoding::Vopc { [mask, Operand::None] } else { [Operand::Vgpr(8), mask] };
-    Some(Inst { op: Op::from_name(name)?, enc, size: 4, dst, src: sources, scale: [Operand::None; 2], mods })
+    Some(Inst {
+        op: Op::from_name(name)?,
+        enc,
+        size: 4,
+        dst,
+        src: sources,
+        scale: [Operand::None; 2],
+        dual: None,
+        mods,
+    })
 }
 
 fn bench(c: &mut Criterion) {
@@ -63,7 +72,7 @@ fn bench(c: &mut Criterion) {
         all.push(("fma_f32 -v,v,v".to_owned(), inst));
     }
     if let Some(mut inst) = instruction("v_add_f32", Encoding::Vop2, &[v(0), v(1)]) {
-        inst.mods.dpp = Some(Dpp { ctrl: 0x111, row_mask: 15, bank_mask: 15, bound_ctrl: true });
+        inst.mods.dpp = Some(Dpp { ctrl: 0x111, row_mask: 15, bank_mask: 15, bound_ctrl: true, fetch_inactive: false });
         all.push(("add_f32 row_shr:1".to_owned(), inst));
     }
     for &level in Level::available() {

@@ -135,7 +135,9 @@ impl Program {
     fn compile(&self, pc: u32) -> Result<Step, FaultKind> {
         let inst = self.inst(pc).ok_or_else(|| FaultKind::UnknownInstruction { words: self.words(pc, 2) })?;
         exec::compile(&self.inner.compiler, &inst).map_err(|missing| match missing {
-            Unsupported::NoHandler => FaultKind::Unsupported(inst.text(self.inner.compiler.arch)),
+            Unsupported::NoHandler | Unsupported::Arch(_) => {
+                FaultKind::Unsupported(inst.text(self.inner.compiler.arch))
+            }
             Unsupported::Register(name) => FaultKind::Register(name),
         })
     }

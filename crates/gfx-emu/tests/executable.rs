@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 #[test]
 fn everything_but_the_listed_is_executed() {
     let wanted: HashSet<&str> = not_executed::names().into_iter().collect();
-    for arch in Arch::ALL {
+    for arch in Arch::EXECUTED {
         let compiler = Compiler { arch, level: Level::Base, limits: Limits { vgprs: 256, agprs: 256 } };
         let mut seen: HashSet<Op> = HashSet::new();
         let mut executed: HashSet<Op> = HashSet::new();

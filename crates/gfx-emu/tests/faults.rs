@@ -269,6 +269,9 @@ fn launches_that_cannot_be() {
     let wrong = Module::load(&mut memory, Arch::Gfx942, &code).unwrap_err();
     assert!(matches!(wrong, LoadError::Arch { .. }) && wrong.to_string().contains("gfx90a"), "{wrong}");
     assert!(Module::load(&mut memory, Arch::Gfx942, b"nothing like it").is_err());
+    let Some(code) = compile(Arch::Gfx1100, "KERNEL void k() {}") else { return };
+    let wrong = Module::load(&mut memory, Arch::Gfx1100, &code).unwrap_err().to_string();
+    assert_eq!(wrong, "the code object cannot be run: gfx1100 is decoded, not executed yet");
     assert_eq!(memory.free_bytes(), 1 << 30);
 }
 

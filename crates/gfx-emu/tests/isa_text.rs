@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use isa::{Random, bytes, has_tool, run, words};
-use kbench_gfx_emu::isa::{Arch, DecodeError, decode, mnemonics};
+use kbench_gfx_emu::isa::{Arch, DecodeError, Inst, Operand, WaveSize, decode, decode_wave, mnemonics};
 use proptest::prelude::*;
 
 /// The targets that LLVM 19 knows.
-const LLVM_19: [Arch; 2] = [Arch::Gfx90a, Arch::Gfx942];
+const LLVM_19: [Arch; 3] = [Arch::Gfx90a, Arch::Gfx942, Arch::Gfx1100];
 
 /// What the assembler has no syntax or operands for, though the disassembler prints it.
 fn has_no_assembly(name: &str) -> bool {
@@ -82,7 +82,8 @@ fn compare(arch: Arch, listing: &[(String, Vec<u8>)]) -> BTreeSet<String> {
         let text = text.split(" ; ").next().unwrap();
         assert_eq!(&inst.text(arch), text, "{}", arch.name());
         assert_eq!(usize::from(inst.size), code.len(), "{text}");
-        seen.insert(text.split(' ').next().unwrap().to_owned());
+        // Dual issue has two mnemonics.
+        seen.extend(text.split(" :: ").map(|half| half.split(' ').next().unwrap().to_owned()));
     }
     seen
 }
@@ -114,7 +115,7 @@ fn every_claimed_opcode_reads_like_objdump() {
 }
 
 /// The disassembler's output for each code, by a marker instruction between them; `None` where it crashed.
-fn disassemble(arch: Arch, codes: &[Vec<u8>]) -> Vec<Option<Vec<String>>> {
+fn disassemble(arch: Arch, wave: WaveSize, codes: &[Vec<u8>]) -> Vec<Option<Vec<String>>> {
     const MARKER: &str = "s_nop 0x5a5a";
     let mut input = String::new();
     for code in codes {
@@ -122,7 +123,11 @@ fn disassemble(arch: Arch, codes: &[Vec<u8>]) -> Vec<Option<Vec<String>>> {
         let list: Vec<String> = code.iter().map(|byte| format!("{byte:#04x}")).collect();
         input.push_str(&format!("[{}]\n[0x5a,0x5a,0x80,0xbf]\n", list.join(",")));
     }
-    let (_, out, _) = run(llvm_mc(arch).arg("--disassemble"), &input);
+    let mut command = llvm_mc(arch);
+    if wave != arch.wave_size() {
+        command.arg("-mattr=+wavefrontsize64,-wavefrontsize32");
+    }
+    let (_, out, _) = run(command.arg("--disassemble"), &input);
     let lines = out.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('.'));
     let mut groups = vec![Vec::new()];
     for line in lines {
@@ -138,16 +143,22 @@ fn disassemble(arch: Arch, codes: &[Vec<u8>]) -> Vec<Option<Vec<String>>> {
             return vec![None; codes.len()];
         }
         let (front, back) = codes.split_at(codes.len() / 2);
-        return [disassemble(arch, front), disassemble(arch, back)].concat();
+        return [disassemble(arch, wave, front), disassemble(arch, wave, back)].concat();
     }
     groups.into_iter().map(Some).collect()
 }
 
 /// What the disassembler prints but no hardware has, or reads out of reserved values.
 fn is_leniency(text: &str) -> bool {
-    text.contains("/*") // An operand that it calls invalid itself.
+    // Encodings of GFX11 that are not claimed: graphics, and registers in halves, which need a feature that is off by default.
+    let graphics = ["exp ", "lds_", "v_interp_", "v_illegal", "v_mov_b16"];
+    graphics.iter().any(|prefix| text.starts_with(prefix))
+        || text.contains("src_lds_direct") // Gone in GFX11, as its assembler knows.
+        || text.contains("buffer_") && text.contains(", 0x") // A literal as the scalar offset of a buffer.
+        || text.contains("_e64_dpp ") && text.contains("sext(") // Bits that do nothing without DPP.
+        || text.contains("/*") // An operand that it calls invalid itself.
         || text.starts_with("image_") // No AMD document of these targets has image instructions.
-        || text.starts_with("v_nop") // A DPP form of it.
+        || text.starts_with("v_nop") || text.starts_with("v_pipeflush") // Forms of them with operands.
         || text.contains("null") || text.contains(" src_") // In places for vector registers.
 }
 
@@ -156,11 +167,11 @@ fn is_reserved_select(error: &DecodeError) -> bool {
     matches!(error, DecodeError::Unknown { reason: "reserved SDWA select" | "reserved DPP control", .. })
 }
 
-fn agree(arch: Arch, codes: &[Vec<u8>]) -> (usize, usize) {
+fn agree(arch: Arch, wave: WaveSize, codes: &[Vec<u8>]) -> (usize, usize) {
     // Reserved selects are left out: LLVM aborts on some and prints others as if they were not.
     let codes: Vec<_> =
         codes.iter().filter(|code| !decode(arch, code, 0).is_err_and(|error| is_reserved_select(&error))).collect();
-    let ours: Vec<_> = codes.iter().map(|code| decode(arch, code, 0)).collect();
+    let ours: Vec<_> = codes.iter().map(|code| decode_wave(arch, wave, code, 0)).collect();
     // What is accepted is compared as the bytes of that one instruction.
     let cut: Vec<Vec<u8>> = codes
         .iter()
@@ -171,11 +182,11 @@ fn agree(arch: Arch, codes: &[Vec<u8>]) -> (usize, usize) {
         })
         .collect();
     let (mut valid, mut invalid) = (0, 0);
-    for ((code, ours), theirs) in cut.iter().zip(&ours).zip(disassemble(arch, &cut)) {
+    for ((code, ours), theirs) in cut.iter().zip(&ours).zip(disassemble(arch, wave, &cut)) {
         let Some(theirs) = theirs else { continue };
         match ours {
             Ok(inst) => {
-                assert_eq!(theirs, [inst.text(arch)], "{}: {code:02x?}", arch.name());
+                assert_eq!(theirs, [inst.text_wave(arch, wave)], "{}: {code:02x?}", arch.name());
                 valid += 1;
             }
             Err(error) => {
@@ -191,9 +202,13 @@ fn agree(arch: Arch, codes: &[Vec<u8>]) -> (usize, usize) {
 
 fn random_words(arch: Arch, seed: u64, count: usize, rounds: u32) -> Vec<Vec<u8>> {
     let mut random = Random(seed);
-    let mut codes: Vec<Vec<u8>> = words(arch, &mut random, rounds).iter().map(|code| bytes(&code[..2])).collect();
+    // Instructions of GFX11 have up to three words; the scaled ones of CDNA4, which LLVM 19 lacks, four.
+    let length = if arch.is_gfx11() { 3 } else { 2 };
+    let mut codes: Vec<Vec<u8>> =
+        words(arch, &mut random, rounds).iter().map(|code| bytes(&code[..code.len().min(length)])).collect();
     for _ in 0..count {
-        codes.push(random.next().to_le_bytes().to_vec());
+        let code = [random.next(), random.next()].map(u64::to_le_bytes).concat();
+        codes.push(code[..4 * length].to_vec());
     }
     codes
 }
@@ -204,10 +219,14 @@ fn random_words_agree_with_the_disassembler() {
         return;
     }
     for arch in LLVM_19 {
-        let (valid, invalid) = agree(arch, &random_words(arch, 7, 4000, 1));
+        let (valid, invalid) = agree(arch, arch.wave_size(), &random_words(arch, 7, 4000, 1));
         println!("{}: {valid} valid, {invalid} invalid", arch.name());
         assert!(valid > 1000 && invalid > 1000);
     }
+    let arch = Arch::Gfx1100;
+    let (valid, invalid) = agree(arch, WaveSize::W64, &random_words(arch, 8, 4000, 1));
+    println!("{}, wave64: {valid} valid, {invalid} invalid", arch.name());
+    assert!(valid > 1000 && invalid > 1000);
 }
 
 #[test]
@@ -218,8 +237,13 @@ fn many_random_words_agree_with_the_disassembler() {
     }
     for arch in LLVM_19 {
         for seed in 100..110 {
-            let (valid, invalid) = agree(arch, &random_words(arch, seed, 20_000, 4));
-            println!("{} seed {seed}: {valid} valid, {invalid} invalid", arch.name());
+            let codes = random_words(arch, seed, 20_000, 4);
+            // CDNA has waves of 64 alone.
+            let other = if arch.is_gfx11() { &[WaveSize::W64][..] } else { &[] };
+            for &wave in [arch.wave_size()].iter().chain(other) {
+                let (valid, invalid) = agree(arch, wave, &codes);
+                println!("{} {wave:?} seed {seed}: {valid} valid, {invalid} invalid", arch.name());
+            }
         }
     }
 }
@@ -326,17 +350,26 @@ fn compiled_kernels_read_like_objdump() {
         return;
     }
     for arch in LLVM_19 {
+        let (mut compiled, mut instructions) = (0, 0);
         for source in &sources {
             let object = TempFile::new(&format!("{}-kernel.o", arch.name()));
             let mut clang = Command::new("clang-19");
             clang.args(["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "-O3", "-std=c++17", "-c"]);
             clang.arg(format!("--offload-arch={}", arch.name())).arg("-I").arg(kernels.join("include"));
             let (ok, _, errors) = run(clang.arg("--no-gpu-bundle-output").arg(source).arg("-o").arg(&object.0), "");
+            if !ok && arch.is_gfx11() && errors.contains("error: ") {
+                // Kernels on matrix cores and on CDNA's clock.
+                continue;
+            }
             assert!(ok, "{}: {errors}", source.display());
             let listing = objdump(&object.0);
             assert!(!listing.is_empty(), "{}", source.display());
             compare(arch, &listing);
+            compiled += 1;
+            instructions += listing.len();
         }
+        println!("{}: {instructions} instructions of {compiled} files", arch.name());
+        assert!(2 * compiled > sources.len(), "{}: only {compiled} files compile", arch.name());
     }
 }
 
@@ -369,6 +402,48 @@ proptest! {
                 Err(error) => prop_assert!(!error.to_string().is_empty()),
             }
         }
+        if let Ok(inst) = decode_wave(Arch::Gfx1100, WaveSize::W64, &code, offset) {
+            prop_assert!(offset + usize::from(inst.size) <= code.len());
+            prop_assert!(!inst.text_wave(Arch::Gfx1100, WaveSize::W64).is_empty());
+        }
+    }
+}
+
+fn gfx1100(wave: WaveSize, words: &[u32]) -> Inst {
+    decode_wave(Arch::Gfx1100, wave, &bytes(words), 0).unwrap()
+}
+
+#[test]
+fn the_halves_of_dual_issue_are_instructions() {
+    let arch = Arch::Gfx1100;
+    let halves = |words: &[u32]| gfx1100(WaveSize::W32, words).halves().unwrap().map(|half| half.text(arch));
+    // v_dual_fmaak_f32 v2, v4, v6, 0x1234 :: v_dual_fmamk_f32 v3, v5, 0x1234, v7
+    let words = [0xc844_0d04, 0x0202_0f05, 0x1234];
+    assert_eq!(halves(&words), ["v_fmaak_f32 v2, v4, v6, 0x1234", "v_fmamk_f32 v3, v5, 0x1234, v7"]);
+    // v_dual_cndmask_b32 v2, v4, v6 :: v_dual_add_nc_u32 v3, 1.0, v7
+    let words = [0xca60_0d04, 0x0202_0ef2];
+    assert_eq!(halves(&words), ["v_cndmask_b32_e32 v2, v4, v6, vcc_lo", "v_add_nc_u32_e32 v3, 1.0, v7"]);
+    // v_dual_fmac_f32 v2, v4, v6 :: v_dual_mov_b32 v3, s4
+    let words = [0xc810_0d04, 0x0202_0004];
+    assert_eq!(halves(&words), ["v_fmac_f32_e32 v2, v4, v6", "v_mov_b32_e32 v3, s4"]);
+    assert_eq!(gfx1100(WaveSize::W32, &[0xbf80_0000]).halves(), None);
+    assert!(decode_wave(arch, WaveSize::W64, &bytes(&words), 0).is_err());
+}
+
+#[test]
+fn gfx1100_operands_are_those_of_gfx9() {
+    // s_mov_b32 m0, null: codes 125 and 124 in the hardware.
+    let inst = gfx1100(WaveSize::W32, &[0xbefd_007c]);
+    assert_eq!((inst.dst[0], inst.src[0]), (Operand::Scalar(124), Operand::Scalar(125)));
+    assert_eq!(inst.text(Arch::Gfx1100), "s_mov_b32 m0, null");
+    // v_cmpx_lt_f32_e32 v4, v6: the mask goes to EXEC.
+    let inst = gfx1100(WaveSize::W32, &[0x7d22_0d04]);
+    assert_eq!((inst.op.name(), inst.dst[0]), ("v_cmpx_lt_f32", Operand::Scalar(126)));
+    // v_cndmask_b32_e64 v2, v4, v6, s4: a mask is one register or two.
+    let words = [0xd501_0002, 0x0012_0d04];
+    for (wave, text) in [(WaveSize::W32, "s4"), (WaveSize::W64, "s[4:5]")] {
+        let text = format!("v_cndmask_b32_e64 v2, v4, v6, {text}");
+        assert_eq!(gfx1100(wave, &words).text_wave(Arch::Gfx1100, wave), text);
     }
 }
 

@@ -19,7 +19,7 @@ fn dpp(ctrl: u16, row_mask: u8, bank_mask: u8, bound_ctrl: bool, exec: u64) -> [
     before.vgpr[usize::from(D)] = Vreg([!0; 64]);
     before.set_exec(exec);
     let mut instruction = vector("v_mov_b32", Encoding::Vop1, &[v(1)]);
-    instruction.mods.dpp = Some(Dpp { ctrl, row_mask, bank_mask, bound_ctrl });
+    instruction.mods.dpp = Some(Dpp { ctrl, row_mask, bank_mask, bound_ctrl, fetch_inactive: false });
     run(Arch::Gfx942, &instruction, &before).vgpr[usize::from(D)].0
 }
 
@@ -74,7 +74,8 @@ fn dpp_masks_and_inactive_sources() {
     }
     // Controls that do not exist are refused.
     let mut instruction = vector("v_mov_b32", Encoding::Vop1, &[v(1)]);
-    instruction.mods.dpp = Some(Dpp { ctrl: 0x145, row_mask: 15, bank_mask: 15, bound_ctrl: false });
+    instruction.mods.dpp =
+        Some(Dpp { ctrl: 0x145, row_mask: 15, bank_mask: 15, bound_ctrl: false, fetch_inactive: false });
     assert!(compile(&compiler(Arch::Gfx942, Level::Base), &instruction).is_err());
 }
 

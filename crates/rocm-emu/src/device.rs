@@ -63,6 +63,7 @@ impl DeviceInfo {
             Arch::Gfx90a => [9, 0, 10],
             Arch::Gfx942 => [9, 4, 2],
             Arch::Gfx950 => [9, 5, 0],
+            Arch::Gfx1100 => [11, 0, 0],
         };
         // HBM2e: 4096 bits a die, two transfers a clock. HBM3 and 3E: 8192 bits, four. Clocks are whole steps of 100 MHz.
         let (memory_bus_bits, transfers) = if model.arch() == Arch::Gfx90a { (4096, 2.0) } else { (8192, 4.0) };

@@ -61,7 +61,7 @@ fn load_bytes(runtime: &Runtime, bytes: Vec<u8>, uri: String) -> Result<usize> {
         eprintln!("rocm-emu: a code object for {} cannot be loaded: {error}", gpu.info.arch);
         match error {
             LoadError::CodeObject(_) => HipError::InvalidImage,
-            LoadError::Arch { .. } => HipError::NoBinaryForGpu,
+            LoadError::Arch { .. } | LoadError::NotExecuted(_) => HipError::NoBinaryForGpu,
             LoadError::Memory(_) => HipError::OutOfMemory,
         }
     })?;

@@ -28,6 +28,7 @@ use crate::isa::Inst;
 /// # Errors
 /// When the executor lacks it, or it names registers that the kernel does not allocate.
 pub fn compile(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
+    c.arch.check_executed()?;
     scalar::compile(c, inst)
         .or_else(|| valu::compile(c, inst))
         .or_else(|| memory::compile(c, inst))

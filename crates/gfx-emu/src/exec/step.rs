@@ -2,7 +2,7 @@
 
 use super::env::Env;
 use super::wave::{ARCHITECTURAL, Wave};
-use crate::isa::{Arch, Inst, Op, Operand};
+use crate::isa::{Arch, Inst, NotExecuted, Op, Operand};
 
 /// What happens after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,9 @@ pub struct Step {
     pub inst: Inst,
 }
 
+/// Four cache lines a step: the instruction that it keeps has room to grow in the last of them, and no more.
+const _: () = assert!(size_of::<Step>() <= 256);
+
 impl Step {
     /// A step of an instruction that names no operand yet.
     pub fn new(inst: &Inst, run: Handler) -> Self {
@@ -145,6 +148,9 @@ pub enum Unsupported {
     /// The executor has no handler for it.
     #[error("no handler for this instruction or this combination of modifiers")]
     NoHandler,
+    /// The executor lacks the whole instruction set.
+    #[error("{0}")]
+    Arch(#[from] NotExecuted),
     /// It names a register beyond the allocation.
     #[error("register {0} is beyond the allocation")]
     Register(String),

@@ -13,7 +13,7 @@ pub enum Class {
     Smem,
     /// Vector ALU, matrix instructions apart.
     Valu,
-    /// Matrix instructions (`v_mfma`, `v_smfmac`); moves to and from accumulation registers are VALU.
+    /// Matrix instructions (`v_mfma`, `v_smfmac`, `v_wmma`); moves to and from accumulation registers are VALU.
     Mfma,
     /// LDS, GDS and cross-lane permutes through the LDS crossbar.
     Lds,
@@ -27,9 +27,9 @@ pub enum Class {
     CacheControl,
     /// Branches, calls and jumps.
     Branch,
-    /// `s_sendmsg`, `s_sendmsghalt`.
+    /// `s_sendmsg`, `s_sendmsghalt`, `s_sendmsg_rtn`.
     Message,
-    /// `s_waitcnt`.
+    /// `s_waitcnt` and the other waits for counters or events.
     Wait,
     /// `s_barrier`.
     Barrier,
@@ -109,7 +109,7 @@ impl Op {
         let name = self.name();
         let has = |part: &str| name.contains(part);
         match name.split_once('_').map_or(name, |(first, _)| first) {
-            "v" if has("mfma") || has("smfmac") => Class::Mfma,
+            "v" if has("mfma") || has("smfmac") || has("wmma") => Class::Mfma,
             "v" => Class::Valu,
             "ds" => Class::Lds,
             "flat" | "buffer" | "tbuffer" => match () {
@@ -136,16 +136,30 @@ impl Op {
 }
 
 fn scalar_class(op: Op, name: &str) -> Class {
-    let is_memory =
-        ["s_load", "s_store", "s_buffer", "s_scratch", "s_atomic", "s_dcache", "s_atc", "s_memtime", "s_memreal"];
+    let is_memory = [
+        "s_load",
+        "s_store",
+        "s_buffer",
+        "s_scratch",
+        "s_atomic",
+        "s_dcache",
+        "s_gl1",
+        "s_atc",
+        "s_memtime",
+        "s_memreal",
+    ];
     match op {
-        Op::SWaitcnt => Class::Wait,
+        Op::SWaitIdle | Op::SWaitEvent => Class::Wait,
+        _ if name.starts_with("s_waitcnt") => Class::Wait,
         Op::SBarrier => Class::Barrier,
-        Op::SSendmsg | Op::SSendmsghalt => Class::Message,
+        Op::SSendmsg | Op::SSendmsghalt | Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64 => Class::Message,
         Op::SEndpgm | Op::SEndpgmSaved | Op::SEndpgmOrderedPsDone => Class::End,
         Op::SBranch | Op::SCallB64 | Op::SSetpcB64 | Op::SSwappcB64 | Op::SRfeB64 | Op::SRfeRestoreB64 => Class::Branch,
         Op::SNop | Op::SSleep | Op::SSetprio | Op::SSethalt | Op::SSetkill | Op::SWakeup | Op::STrap => Class::Internal,
         Op::SIcacheInv | Op::SIncperflevel | Op::SDecperflevel | Op::STtracedata => Class::Internal,
+        Op::STtracedataImm | Op::SVersion | Op::SCodeEnd | Op::SClause | Op::SDelayAlu => Class::Internal,
+        Op::SSetInstPrefetchDistance | Op::SRoundMode | Op::SDenormMode => Class::Internal,
+        Op::SSubvectorLoopBegin | Op::SSubvectorLoopEnd => Class::Branch,
         _ if name.starts_with("s_cbranch") => Class::Branch,
         _ if is_memory.iter().any(|prefix| name.starts_with(prefix)) => Class::Smem,
         _ => Class::Salu,
@@ -180,6 +194,13 @@ fn vector_arithmetic(name: &str) -> Option<Arithmetic> {
         "accvgpr",
         "permlane16",
         "permlane32",
+        "permlane64",
+        "permlanex16",
+        "movreld",
+        "movrels",
+        "movrelsd",
+        "swaprel",
+        "pipeflush",
         "clrexcp",
         "screen",
     ];
@@ -218,7 +239,9 @@ pub fn mnemonics(arch: Arch) -> Vec<String> {
         }
         names.extend(row.e64.map(|form| suffix(form.suffix, "_e64")));
         names.extend(row.sdwa.map(|_| suffix(true, "_sdwa")));
-        names.extend(row.dpp.map(|_| suffix(true, "_dpp")));
+        // Compares of GFX11 have DPP forms without a suffix.
+        names.extend(row.dpp.map(|_| suffix(row.enc != Encoding::Vopc, "_dpp")));
+        names.extend(row.e64_dpp.then(|| suffix(true, "_e64_dpp")));
     }
     names.dedup();
     names
@@ -249,7 +272,9 @@ pub fn coverage() -> String {
     for arch in Arch::ALL {
         let _ = write!(out, " {} |", arch.name());
     }
-    out.push_str("\n|---|---|---|---|\n");
+    out.push_str("\n|---|");
+    out.push_str(&"---|".repeat(Arch::ALL.len()));
+    out.push('\n');
     for class in classes {
         let _ = write!(out, "| {class:?} |");
         for arch in Arch::ALL {
@@ -323,5 +348,24 @@ mod tests {
         let op = Op::VMfmaF3216x16x16Bf16;
         assert_eq!(op.mnemonic(Arch::Gfx90a), Some("v_mfma_f32_16x16x16bf16_1k"));
         assert_eq!(op.mnemonic(Arch::Gfx942), Some("v_mfma_f32_16x16x16_bf16"));
+    }
+
+    #[test]
+    fn gfx11_shares_operations_under_other_names() {
+        let names = [
+            (Op::VAddU32, "v_add_nc_u32"),
+            (Op::DsRead2st64B32, "ds_load_2addr_stride64_b32"),
+            (Op::FlatLoadDwordx4, "flat_load_b128"),
+            (Op::FlatAtomicSmin, "flat_atomic_min_i32"),
+            (Op::BufferLoadUbyteD16Hi, "buffer_load_d16_hi_u8"),
+            (Op::SLoadDwordx2, "s_load_b64"),
+            (Op::SAndn2B32, "s_and_not1_b32"),
+            (Op::VMulLegacyF32, "v_mul_dx9_zero_f32"),
+        ];
+        for (op, name) in names {
+            assert_eq!(op.mnemonic(Arch::Gfx1100), Some(name));
+        }
+        // Compare and value have changed places, so that these are others.
+        assert!(!Op::DsCmpstB32.is_on(Arch::Gfx1100) && Op::DsCmpstoreB32.is_on(Arch::Gfx1100));
     }
 }

@@ -11,11 +11,16 @@ pub enum Arch {
     Gfx942,
     /// CDNA4: MI350X, MI355X.
     Gfx950,
+    /// RDNA3: RX 7900, PRO W7800 and W7900. Decoded, not executed yet.
+    Gfx1100,
 }
 
 impl Arch {
-    /// Every arch.
-    pub const ALL: [Arch; 3] = [Arch::Gfx90a, Arch::Gfx942, Arch::Gfx950];
+    /// Every arch that is decoded.
+    pub const ALL: [Arch; 4] = [Arch::Gfx90a, Arch::Gfx942, Arch::Gfx950, Arch::Gfx1100];
+
+    /// Those that are executed as well.
+    pub const EXECUTED: [Arch; 3] = [Arch::Gfx90a, Arch::Gfx942, Arch::Gfx950];
 
     /// LLVM's processor name.
     pub fn name(self) -> &'static str {
@@ -23,12 +28,61 @@ impl Arch {
             Arch::Gfx90a => "gfx90a",
             Arch::Gfx942 => "gfx942",
             Arch::Gfx950 => "gfx950",
+            Arch::Gfx1100 => "gfx1100",
         }
     }
 
-    /// The arch of an LLVM processor name; `None` for those the emulator does not execute.
+    /// Whether the emulator executes it, and not only decodes it.
+    ///
+    /// # Errors
+    /// [`NotExecuted`], which names the arch, where it does not.
+    pub fn check_executed(self) -> Result<(), NotExecuted> {
+        match Arch::EXECUTED.contains(&self) {
+            true => Ok(()),
+            false => Err(NotExecuted(self)),
+        }
+    }
+
+    /// Whether it is of the GFX11 family, whose encodings and register codes differ from those of GFX9.
+    pub fn is_gfx11(self) -> bool {
+        self == Arch::Gfx1100
+    }
+
+    /// Lanes of a wave where a kernel does not say otherwise: kernels of GFX11 may run as either.
+    pub fn wave_size(self) -> WaveSize {
+        match self.is_gfx11() {
+            true => WaveSize::W32,
+            false => WaveSize::W64,
+        }
+    }
+
+    /// The arch of an LLVM processor name; `None` for those the emulator does not decode.
     pub fn from_name(name: &str) -> Option<Self> {
         Arch::ALL.into_iter().find(|arch| arch.name() == name)
+    }
+}
+
+/// An arch that is decoded and not executed was to be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} is decoded, not executed yet", .0.name())]
+pub struct NotExecuted(pub Arch);
+
+/// Lanes of a wave, and with them how many scalar registers a mask of lanes takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaveSize {
+    /// 32 lanes: a mask is one scalar register, VCC is `vcc_lo`.
+    W32,
+    /// 64 lanes: a mask is a pair.
+    W64,
+}
+
+impl WaveSize {
+    /// Scalar registers of a mask.
+    pub fn mask_registers(self) -> u8 {
+        match self {
+            WaveSize::W32 => 1,
+            WaveSize::W64 => 2,
+        }
     }
 }
 
@@ -50,6 +104,8 @@ pub enum Encoding {
     /// VOP3 with a second, scalar destination (`v_add_co_u32`, `v_div_scale_f32`, `v_mad_u64_u32`).
     Vop3b,
     Vop3p,
+    /// Dual issue of GFX11: two operations in one instruction.
+    Vopd,
     /// Matrix instructions.
     Mai,
     /// gfx950's scaled matrix instructions: four dwords.
@@ -68,8 +124,11 @@ pub enum Operand {
     /// Not there.
     #[default]
     None,
-    /// A scalar register by its hardware code 0..=127: s0..s101, flat_scratch 102, xnack_mask 104, vcc 106, ttmp0..15
-    /// 108..=123, m0 124, exec 126.
+    /// A scalar register by GFX9's hardware code 0..=127: s0..s101, flat_scratch 102, xnack_mask 104, vcc 106, ttmp0..15
+    /// 108..=123, m0 124, null 125 (reads as 0, writes are dropped), exec 126.
+    ///
+    /// GFX11 has two differences. Its 102..=105 are s102..s105, and its hardware has null at 124 and m0 at 125: decoding
+    /// swaps them, so that m0 is 124 here on every arch.
     Scalar(u8),
     /// An architectural vector register.
     Vgpr(u8),
@@ -87,7 +146,7 @@ pub enum Operand {
     Off,
 }
 
-/// DPP control of a VOP1, VOP2 or VOPC instruction.
+/// DPP control of a VOP1, VOP2 or VOPC instruction, on GFX11 of VOP3 and VOP3P too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dpp {
     /// `DPP_CTRL`, 9 bits.
@@ -98,6 +157,17 @@ pub struct Dpp {
     pub bank_mask: u8,
     /// The encoded `BOUND_CTRL` bit: set = a source lane outside reads as 0; clear = its lane is not written.
     pub bound_ctrl: bool,
+    /// `FI` of GFX11: source lanes that are off in EXEC are read; clear = they count as outside.
+    pub fetch_inactive: bool,
+}
+
+/// DPP8 control (GFX11): each lane of eight reads one of the eight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dpp8 {
+    /// The lane (0..=7) that each lane of a group reads.
+    pub lanes: [u8; 8],
+    /// Source lanes that are off in EXEC are read; otherwise they read as 0.
+    pub fetch_inactive: bool,
 }
 
 /// SDWA selects of a VOP1, VOP2 or VOPC instruction.
@@ -130,6 +200,8 @@ pub struct Mods {
     pub clamp: bool,
     /// DPP.
     pub dpp: Option<Dpp>,
+    /// DPP8.
+    pub dpp8: Option<Dpp8>,
     /// SDWA.
     pub sdwa: Option<Sdwa>,
     /// Memory: the immediate offset, sign-extended where the encoding is signed. DS: `OFFSET0` in the two-address forms,
@@ -137,11 +209,11 @@ pub struct Mods {
     pub offset: i32,
     /// DS two-address forms: `OFFSET1`.
     pub offset1: u8,
-    /// sc0 (glc on gfx90a).
+    /// sc0 (glc on gfx90a and GFX11).
     pub sc0: bool,
-    /// sc1 (scc on gfx90a).
+    /// sc1 (scc on gfx90a, dlc on GFX11).
     pub sc1: bool,
-    /// nt (slc on gfx90a).
+    /// nt (slc on gfx90a and GFX11).
     pub nt: bool,
     /// DS: global data share.
     pub gds: bool,
@@ -151,7 +223,9 @@ pub struct Mods {
     pub offen: bool,
     /// Vector memory: the data goes to LDS.
     pub lds: bool,
-    /// MTBUF: data format (low 4 bits) and numeric format (next 3).
+    /// MUBUF on GFX11: texture fail enable; one more data register takes the status.
+    pub tfe: bool,
+    /// MTBUF: data format (low 4 bits) and numeric format (next 3); on GFX11 one number of 7 bits for both.
     pub format: u8,
     /// MFMA: `CBSZ`, `ABID`, `BLGP`.
     pub cbsz: u8,
@@ -170,10 +244,13 @@ pub struct Mods {
 /// FLAT/GLOBAL/SCRATCH `src = [vaddr, vdata, saddr]` (`Off` where not used); MUBUF/MTBUF `src = [vaddr, vdata, srsrc,
 /// soffset]`; loads put their data register in `dst[0]`, returning atomics both (`dst[0]` equals the data register);
 /// SMEM `dst[0] = sdata` (stores: `src[2]`), `src = [sbase, soffset or None]`; MFMA `src = [a, b, c]` (SMFMAC: `[a, b, idx]`),
-/// scaled MFMA `src = [a, b, c]` and `scale`.
+/// scaled MFMA `src = [a, b, c]` and `scale`; WMMA `src = [a, b, c]`. VOPD: `op`, `dst[0]` and `src[0..2]` are the first
+/// half, `dual`, `dst[1]` and `src[2..4]` the second one; [`Inst::halves`] gives both as instructions of their own.
+///
+/// `v_cmpx` writes EXEC and the mask operand on GFX9, EXEC alone on GFX11: there `dst[0]` is EXEC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inst {
-    /// What it does.
+    /// What it does; of a VOPD instruction the first half.
     pub op: Op,
     /// How it was written.
     pub enc: Encoding,
@@ -185,6 +262,43 @@ pub struct Inst {
     pub src: [Operand; 4],
     /// Scales of gfx950's scaled MFMA.
     pub scale: [Operand; 2],
+    /// What a VOPD instruction has beside its first half.
+    pub dual: Option<Dual>,
     /// Modifiers.
     pub mods: Mods,
 }
+
+/// The second half of a VOPD instruction, and what both share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dual {
+    /// What the second half does.
+    pub op: Op,
+    /// The literal of `v_dual_fmaak_f32` and `v_dual_fmamk_f32`, 0 where neither half is one of them.
+    pub constant: u32,
+}
+
+impl Inst {
+    /// The halves of a VOPD instruction as VOP1 and VOP2 instructions; `None` for other encodings.
+    ///
+    /// Both halves read their sources before either writes its destination.
+    pub fn halves(&self) -> Option<[Inst; 2]> {
+        let dual = self.dual?;
+        let [x0, x1, y0, y1] = self.src;
+        let half = |op: Op, dst: Operand, first: Operand, second: Operand| {
+            let constant = Operand::Literal(dual.constant);
+            let (enc, src) = match op {
+                Op::VMovB32 => (Encoding::Vop1, [first, Operand::None, Operand::None]),
+                Op::VCndmaskB32 => (Encoding::Vop2, [first, second, Operand::Scalar(VCC)]),
+                Op::VFmaakF32 => (Encoding::Vop2, [first, second, constant]),
+                Op::VFmamkF32 => (Encoding::Vop2, [first, constant, second]),
+                _ => (Encoding::Vop2, [first, second, Operand::None]),
+            };
+            let src = [src[0], src[1], src[2], Operand::None];
+            Inst { op, enc, dst: [dst, Operand::None], src, dual: None, ..*self }
+        };
+        Some([half(self.op, self.dst[0], x0, x1), half(dual.op, self.dst[1], y0, y1)])
+    }
+}
+
+/// The code of VCC.
+const VCC: u8 = 106;

@@ -9,7 +9,7 @@ mod table;
 mod text;
 
 pub use class::{Arithmetic, Class, FloatWidth, coverage, mnemonics};
-pub use decode::{DecodeError, decode};
-pub use inst::{Arch, Dpp, Encoding, Inst, Mods, Operand, Sdwa};
+pub use decode::{DecodeError, decode, decode_wave};
+pub use inst::{Arch, Dpp, Dpp8, Dual, Encoding, Inst, Mods, NotExecuted, Operand, Sdwa, WaveSize};
 pub(crate) use matrix::MatrixName;
 pub use op::Op;

@@ -1,9 +1,9 @@
-//! The opcode table: `opcodes.tsv`, parsed once.
+//! The opcode table: `opcodes.tsv` and `opcodes_gfx11.tsv`, parsed once.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::inst::{Arch, Encoding};
+use super::inst::{Arch, Encoding, WaveSize};
 use super::op::{OPS, Op};
 
 /// How the constants of a source are read and written.
@@ -21,6 +21,12 @@ pub(super) enum Kind {
     F64,
     /// Two 32-bit values in a register pair; constants are 32-bit.
     Pair32,
+    /// Two 16-bit floats; a literal is both.
+    PairF16,
+    /// Two bf16; a literal is both.
+    PairBf16,
+    /// One bf16.
+    Bf16,
 }
 
 /// What may stand in one operand position, and how wide it is.
@@ -37,8 +43,16 @@ pub(super) enum OperandType {
     Matrix(u8),
     /// So many vector or accumulation registers, or a constant of the kind (matrix C).
     MatrixC(u8, Kind),
-    /// VCC, or in VOP3 the scalar pair in its place.
+    /// The low half of a vector register; the 32-bit encodings of GFX11 reach v0 to v127 alone.
+    Half,
+    /// So many vector registers in wave32, half of them in wave64.
+    WaveVector(u8),
+    /// The same, or a constant.
+    WaveMatrixC(u8),
+    /// VCC, or in VOP3 the scalar registers in its place.
     Vcc,
+    /// EXEC, which is not in the text.
+    Exec,
     /// A vector instruction's source: vector or scalar registers or a constant.
     Source(Kind),
     /// A scalar source or constant of so many registers.
@@ -72,17 +86,35 @@ pub(super) enum Imm {
     GprIndex,
     /// A number that is left out where it is 0.
     Optional,
+    /// A number that is always hexadecimal.
+    Hex,
+    /// A hardware version.
+    Version,
+    /// Which instructions the next ones depend on.
+    Delay,
+    /// Counters of `s_waitcnt_depctr`.
+    Depctr,
 }
 
 impl OperandType {
+    /// The same for waves of a size: masks and the accumulators of WMMA depend on it.
+    pub(super) fn registers_in(self, wave: WaveSize) -> u8 {
+        match (self, wave) {
+            (OperandType::Vcc | OperandType::Exec, _) => wave.mask_registers(),
+            (OperandType::WaveVector(n) | OperandType::WaveMatrixC(n), WaveSize::W64) => n / 2,
+            _ => self.registers(),
+        }
+    }
+
     /// Registers that the operand takes where it is a register.
     pub(super) fn registers(self) -> u8 {
         match self {
             OperandType::None | OperandType::Imm(_) | OperandType::Literal => 0,
             OperandType::Vector(n) | OperandType::Matrix(n) | OperandType::MatrixC(n, _) => n,
+            OperandType::WaveVector(n) | OperandType::WaveMatrixC(n) => n,
             OperandType::ScalarSource(n) | OperandType::Scalar(n) => n,
-            OperandType::Accumulator | OperandType::Lane | OperandType::Address => 1,
-            OperandType::Vcc => 2,
+            OperandType::Accumulator | OperandType::Lane | OperandType::Address | OperandType::Half => 1,
+            OperandType::Vcc | OperandType::Exec => 2,
             OperandType::Source(Kind::B64 | Kind::F64 | Kind::Pair32) => 2,
             OperandType::Source(_) => 1,
         }
@@ -98,13 +130,18 @@ impl OperandType {
             "i16" => return source(Kind::I16),
             "f16" => return source(Kind::F16),
             "p32" => return source(Kind::Pair32),
+            "pf16" => return source(Kind::PairF16),
+            "pbf16" => return source(Kind::PairBf16),
+            "bf16" => return source(Kind::Bf16),
             "s32" => return Some(OperandType::ScalarSource(1)),
             "s64" => return Some(OperandType::ScalarSource(2)),
             "S32" => return Some(OperandType::Scalar(1)),
             "S64" => return Some(OperandType::Scalar(2)),
             "A1" => return Some(OperandType::Accumulator),
+            "h1" => return Some(OperandType::Half),
             "l32" => return Some(OperandType::Lane),
             "vcc" => return Some(OperandType::Vcc),
+            "exec" => return Some(OperandType::Exec),
             "K" | "lit" => return Some(OperandType::Literal),
             "addr" => return Some(OperandType::Address),
             "simm" => return Some(OperandType::Imm(Imm::Number)),
@@ -114,11 +151,17 @@ impl OperandType {
             "msg" => return Some(OperandType::Imm(Imm::Message)),
             "gpridx" => return Some(OperandType::Imm(Imm::GprIndex)),
             "opt" => return Some(OperandType::Imm(Imm::Optional)),
+            "hex" => return Some(OperandType::Imm(Imm::Hex)),
+            "ver" => return Some(OperandType::Imm(Imm::Version)),
+            "delay" => return Some(OperandType::Imm(Imm::Delay)),
+            "depctr" => return Some(OperandType::Imm(Imm::Depctr)),
             _ => {}
         }
         let n = token.get(1..)?.parse().ok()?;
         match token.get(..1)? {
             "v" => Some(OperandType::Vector(n)),
+            "W" => Some(OperandType::WaveVector(n)),
+            "C" => Some(OperandType::WaveMatrixC(n)),
             "s" => Some(OperandType::Scalar(n)),
             "a" => Some(OperandType::Matrix(n)),
             "c" => Some(OperandType::MatrixC(n, Kind::B32)),
@@ -198,6 +241,8 @@ pub(super) struct MemFlags {
     pub(super) noscc: bool,
     pub(super) atomic: bool,
     pub(super) glc: bool,
+    pub(super) noaddr: bool,
+    pub(super) tfe: bool,
     pub(super) zero: u32,
 }
 
@@ -216,12 +261,19 @@ pub(super) struct Row {
     pub(super) e64: Option<Form>,
     pub(super) sdwa: Option<Form>,
     pub(super) dpp: Option<Form>,
+    /// VOP3 and VOP3P have DPP forms.
+    pub(super) e64_dpp: bool,
     pub(super) mem: MemFlags,
 }
 
 impl Row {
     pub(super) fn has(&self, arch: Arch) -> bool {
         self.archs & bit(arch) != 0
+    }
+
+    /// Whether the first source has 16 bits.
+    pub(super) fn is_half(&self) -> bool {
+        matches!(self.src[0], OperandType::Source(Kind::F16 | Kind::I16))
     }
 
     /// Parses a line that is no comment.
@@ -240,6 +292,7 @@ impl Row {
             "VOPC" => Encoding::Vopc,
             "VOP3" => Encoding::Vop3,
             "VOP3P" => Encoding::Vop3p,
+            "VOPD" => Encoding::Vopd,
             "MAI" => Encoding::Mai,
             "MAISCALE" => Encoding::MaiScale,
             "DS" => Encoding::Ds,
@@ -254,7 +307,7 @@ impl Row {
         let archs = match next()? {
             "*" => 7,
             list => list.split('+').try_fold(0, |bits, name| {
-                let arch = [("90a", Arch::Gfx90a), ("942", Arch::Gfx942), ("950", Arch::Gfx950)];
+                let arch = [("90a", Arch::Gfx90a), ("942", Arch::Gfx942), ("950", Arch::Gfx950), ("11", Arch::Gfx1100)];
                 arch.iter().find(|(n, _)| *n == name).map(|(_, a)| bits | bit(*a))
             })?,
         };
@@ -282,6 +335,7 @@ impl Row {
             e64: None,
             sdwa: None,
             dpp: None,
+            e64_dpp: false,
             mem: MemFlags::default(),
         };
         for form in next()?.split(' ') {
@@ -303,6 +357,7 @@ impl Row {
             None => match form {
                 "-" | "plain" => {}
                 "e32" => self.e32_suffix = true,
+                "e64dpp" => self.e64_dpp = true,
                 "off2" => self.mem.off2 = true,
                 "nooff" => self.mem.nooff = true,
                 "gws" => self.mem.gws = true,
@@ -313,6 +368,8 @@ impl Row {
                 "noscc" => self.mem.noscc = true,
                 "atomic" => self.mem.atomic = true,
                 "glc" => self.mem.glc = true,
+                "noaddr" => self.mem.noaddr = true,
+                "tfe" => self.mem.tfe = true,
                 _ => return None,
             },
         }
@@ -346,6 +403,7 @@ pub(super) enum Space {
     Vopc,
     Vop3,
     Vop3p,
+    Vopd,
     MaiScale,
     Ds,
     Flat,
@@ -356,25 +414,27 @@ pub(super) enum Space {
 }
 
 const SPACES: usize = Space::Mtbuf as usize + 1;
+const ARCHS: usize = Arch::ALL.len();
+const SEGMENTS: usize = 4;
 const NO_ROW: u16 = u16::MAX;
 
 /// The rows, by opcode and by operation.
 pub(super) struct Table {
     rows: Vec<Row>,
     /// `[arch][space][opcode]`: row.
-    by_opcode: [[Vec<u16>; SPACES]; 3],
-    /// `[arch][segment][op]`: row. Segment 1 is GLOBAL, 2 SCRATCH, 0 everything else.
-    by_op: [[Vec<u16>; 3]; 3],
+    by_opcode: [[Vec<u16>; SPACES]; ARCHS],
+    /// `[arch][segment][op]`: row. Segment 1 is GLOBAL, 2 SCRATCH, 3 halves of VOPD, 0 everything else.
+    by_op: [[Vec<u16>; SEGMENTS]; ARCHS],
 }
 
 impl Table {
-    fn parse(text: &'static str) -> Table {
-        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    fn parse(texts: [&'static str; 2]) -> Table {
+        let lines = texts.into_iter().flat_map(str::lines).filter(|line| !line.starts_with('#') && !line.is_empty());
         let ops = OPS.iter().map(|op| (op.name(), *op)).collect();
         // A row that does not parse would be left out; a test holds that there is none.
         let rows: Vec<Row> = lines.filter_map(|line| Row::parse(line, &ops)).collect();
-        let mut by_opcode: [[Vec<u16>; SPACES]; 3] = Default::default();
-        let mut by_op: [[Vec<u16>; 3]; 3] = Default::default();
+        let mut by_opcode: [[Vec<u16>; SPACES]; ARCHS] = Default::default();
+        let mut by_op: [[Vec<u16>; SEGMENTS]; ARCHS] = Default::default();
         for arch in Arch::ALL {
             for (id, row) in rows.iter().enumerate().filter(|(_, row)| row.has(arch)) {
                 let id = id as u16;
@@ -385,7 +445,7 @@ impl Table {
                     match row.enc {
                         Encoding::Vopc => put(Space::Vop3, row.opcode),
                         Encoding::Vop2 => put(Space::Vop3, row.opcode + 0x100),
-                        Encoding::Vop1 => put(Space::Vop3, row.opcode + 0x140),
+                        Encoding::Vop1 => put(Space::Vop3, row.opcode + if arch.is_gfx11() { 0x180 } else { 0x140 }),
                         _ => {}
                     }
                 }
@@ -424,6 +484,7 @@ fn segment(enc: Encoding) -> usize {
     match enc {
         Encoding::Global => 1,
         Encoding::Scratch => 2,
+        Encoding::Vopd => 3,
         _ => 0,
     }
 }
@@ -441,6 +502,7 @@ fn space_of(enc: Encoding) -> Space {
         Encoding::Vopc => Space::Vopc,
         Encoding::Vop3 | Encoding::Vop3b => Space::Vop3,
         Encoding::Vop3p | Encoding::Mai => Space::Vop3p,
+        Encoding::Vopd => Space::Vopd,
         Encoding::MaiScale => Space::MaiScale,
         Encoding::Ds => Space::Ds,
         Encoding::Flat => Space::Flat,
@@ -451,7 +513,8 @@ fn space_of(enc: Encoding) -> Space {
     }
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("opcodes.tsv")));
+const TEXTS: [&str; 2] = [include_str!("opcodes.tsv"), include_str!("opcodes_gfx11.tsv")];
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(TEXTS));
 
 /// The opcode table.
 pub(super) fn table() -> &'static Table {
@@ -465,8 +528,7 @@ mod tests {
 
     #[test]
     fn every_row_parses_and_is_the_only_one_of_its_opcode() {
-        let text = include_str!("opcodes.tsv");
-        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let lines: Vec<_> = TEXTS.into_iter().flat_map(str::lines).filter(|line| !line.starts_with('#')).collect();
         let ops = OPS.iter().map(|op| (op.name(), *op)).collect();
         for line in &lines {
             assert!(Row::parse(line, &ops).is_some(), "{line}");

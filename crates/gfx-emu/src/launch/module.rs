@@ -1,7 +1,7 @@
 //! A code object in device memory.
 
 use crate::exec::Compiler;
-use crate::isa::Arch;
+use crate::isa::{Arch, NotExecuted};
 use crate::mem::{Memory, MemoryError};
 use crate::program::Program;
 use kbench_code_object::{CodeObject, Kernel};
@@ -24,6 +24,9 @@ pub enum LoadError {
         /// The device's.
         wanted: &'static str,
     },
+    /// It is for a GPU that is not emulated yet.
+    #[error("the code object cannot be run: {0}")]
+    NotExecuted(#[from] NotExecuted),
     /// Memory.
     #[error("{0}")]
     Memory(#[from] MemoryError),
@@ -50,6 +53,7 @@ impl Module {
         if Arch::from_name(found) != Some(arch) {
             return Err(LoadError::Arch { found: found.to_string(), wanted: arch.name() });
         }
+        arch.check_executed()?;
         // Instruction fetch runs ahead of the code, as kernels' padding shows, so the image alone is allocated.
         let base = memory.allocate(object.memory_size(), "code object")?;
         let image = object.memory_image(base, |_| None)?;

@@ -118,6 +118,7 @@ impl Model {
         let file: DeviceFile = toml::from_str(text).map_err(|error| invalid(error.to_string().trim().to_owned()))?;
         let arch = Arch::from_name(&file.arch)
             .ok_or_else(|| invalid(format!("the emulator has no `{}`, only gfx90a, gfx942 and gfx950", file.arch)))?;
+        arch.check_executed().map_err(|error| invalid(error.to_string()))?;
         file.check().map_err(|reason| ModelError::Invalid { what: format!("`{}`", file.name), reason })?;
         Ok(Model {
             machine: machine(arch)?,

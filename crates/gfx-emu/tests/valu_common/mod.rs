@@ -70,7 +70,7 @@ pub fn inst(name: &str, enc: Encoding, dst: [Operand; 2], src: &[Operand]) -> In
     let mut sources = [Operand::None; 4];
     sources[..src.len()].copy_from_slice(src);
     let mods = Mods { op_sel_hi: if enc == Encoding::Vop3p { 7 } else { 0 }, ..Mods::default() };
-    Inst { op: op(name), enc, size: 4, dst, src: sources, scale: [Operand::None; 2], mods }
+    Inst { op: op(name), enc, size: 4, dst, src: sources, scale: [Operand::None; 2], dual: None, mods }
 }
 
 /// Destination register of [`vector`].

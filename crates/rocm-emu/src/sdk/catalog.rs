@@ -158,7 +158,7 @@ impl On {
         match self {
             On::All => true,
             On::Gfx90a => arch == Arch::Gfx90a,
-            On::Gfx94x => arch != Arch::Gfx90a,
+            On::Gfx94x => matches!(arch, Arch::Gfx942 | Arch::Gfx950),
             On::Gfx950 => arch == Arch::Gfx950,
         }
     }
@@ -343,6 +343,7 @@ pub fn counters(model: &Model) -> Vec<Counter> {
             Arch::Gfx90a => 0,
             Arch::Gfx942 => 1,
             Arch::Gfx950 => 2,
+            Arch::Gfx1100 => 3,
         };
     for (place, counter) in (first + 1..).zip(&mut list) {
         counter.id = place;

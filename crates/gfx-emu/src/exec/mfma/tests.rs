@@ -38,6 +38,7 @@ fn inst(op: Op) -> Inst {
         dst: [Operand::Vgpr(96), Operand::None],
         src: [Operand::Vgpr(0), Operand::Vgpr(32), Operand::Vgpr(64), Operand::None],
         scale: [Operand::None; 2],
+        dual: None,
         mods: Mods::default(),
     }
 }

@@ -128,7 +128,8 @@ fn is_plain(inst: &Inst, entry: &Entry) -> bool {
 
 /// True without |x|, -x, clamp, output modifier, DPP and SDWA.
 fn no_modifiers(mods: &Mods) -> bool {
-    (mods.abs | mods.neg | mods.omod) == 0 && !mods.clamp && mods.dpp.is_none() && mods.sdwa.is_none()
+    let has_lanes = mods.dpp.is_some() || mods.dpp8.is_some();
+    (mods.abs | mods.neg | mods.omod) == 0 && !mods.clamp && !has_lanes && mods.sdwa.is_none()
 }
 
 /// A step with its operands resolved: sources of the given types, a vector destination of type `dst` when there is one.

@@ -5,10 +5,10 @@ use super::super::table::{OperandType, Row, Space};
 use super::{Bad, Fail, M0, REGISTER, RESERVED, Words, bits, scalar, vector, vector_or_acc};
 
 /// A scalar register group that is neither M0 nor EXEC.
-fn plain_scalar(code: u32, count: u8) -> Result<Operand, Bad> {
-    match code {
-        M0 | 126 | 127 => Err(REGISTER),
-        _ => scalar(code, count),
+pub(super) fn plain_scalar(arch: Arch, code: u32, count: u8) -> Result<Operand, Bad> {
+    match scalar(arch, code, count)? {
+        Operand::Scalar(M0 | 126 | 127) => Err(REGISTER),
+        register => Ok(register),
     }
 }
 
@@ -22,7 +22,7 @@ pub(super) fn smem(words: &mut Words, first: u32) -> Result<Inst, Fail> {
     let data = bits(wide, 6, 7);
     match row.dst[0] {
         OperandType::Scalar(n) => {
-            let data = plain_scalar(data, n)?;
+            let data = plain_scalar(words.arch, data, n)?;
             let is_store = row.mnemonic.contains("store");
             if is_store || is_atomic {
                 inst.src[2] = data;
@@ -41,14 +41,14 @@ pub(super) fn smem(words: &mut Words, first: u32) -> Result<Inst, Fail> {
             false => Ok(inst),
         };
     };
-    inst.src[0] = scalar(bits(wide, 0, 6) << 1, n)?;
+    inst.src[0] = scalar(words.arch, bits(wide, 0, 6) << 1, n)?;
     let register = match (has_imm, has_soffset) {
         (true, false) => None,
         (_, true) => Some(bits(wide, 57, 7)),
         (false, false) => Some(bits(wide, 32, 7)),
     };
     if let Some(code) = register {
-        inst.src[1] = scalar(code, 1)?;
+        inst.src[1] = scalar(words.arch, code, 1)?;
         inst.mods.offen = has_imm;
     }
     if has_imm {
@@ -57,7 +57,7 @@ pub(super) fn smem(words: &mut Words, first: u32) -> Result<Inst, Fail> {
     Ok(inst)
 }
 
-fn sign_extend(value: u32, width: u32) -> i32 {
+pub(super) fn sign_extend(value: u32, width: u32) -> i32 {
     let shift = 32 - width;
     ((value << shift) as i32) >> shift
 }
@@ -72,6 +72,12 @@ pub(super) fn ds(words: &mut Words, first: u32) -> Result<Inst, Fail> {
     }
     let mut inst = words.inst(row, Encoding::Ds);
     inst.mods.gds = row.mem.gws;
+    ds_operands(words, row, &mut inst, wide, acc)?;
+    Ok(inst)
+}
+
+/// Offsets, address and data of LDS operations: the same bits on every arch.
+pub(super) fn ds_operands(words: &Words, row: &Row, inst: &mut Inst, wide: u64, acc: bool) -> Result<(), Bad> {
     if row.mem.off2 {
         inst.mods.offset = bits(wide, 0, 8) as i32;
         inst.mods.offset1 = bits(wide, 8, 8) as u8;
@@ -90,7 +96,7 @@ pub(super) fn ds(words: &mut Words, first: u32) -> Result<Inst, Fail> {
             operand => inst.src[i] = operand,
         }
     }
-    Ok(inst)
+    Ok(())
 }
 
 /// An 8-bit data register field, which must be 0 where there is no such operand.
@@ -144,13 +150,13 @@ pub(super) fn flat(words: &mut Words, first: u32) -> Result<Inst, Fail> {
         Encoding::Flat if saddr != 0 => return Err(RESERVED.into()),
         Encoding::Flat => (vector(words.arch, vaddr, 2)?, Operand::None),
         Encoding::Global if saddr == 126 && words.arch == Arch::Gfx950 => return Err(REGISTER.into()),
-        Encoding::Global if has_saddr => (vector(words.arch, vaddr, 1)?, scalar(saddr, 2)?),
+        Encoding::Global if has_saddr => (vector(words.arch, vaddr, 1)?, scalar(words.arch, saddr, 2)?),
         Encoding::Global => (vector(words.arch, vaddr, 2)?, Operand::Off),
         _ => {
             // Without the VADDR bit an address is one register, vector or scalar.
             let has_vaddr = if row.mem.sve { bit13 } else { !has_saddr };
             let vaddr = if has_vaddr { vector(words.arch, vaddr, 1)? } else { Operand::Off };
-            let saddr = if has_saddr { scalar(saddr, 1)? } else { Operand::Off };
+            let saddr = if has_saddr { scalar(words.arch, saddr, 1)? } else { Operand::Off };
             (vaddr, saddr)
         }
     };
@@ -222,13 +228,17 @@ fn buffer(arch: Arch, row: &Row, inst: &mut Inst, wide: u64) -> Result<(), Bad> 
         // An index and an offset may stand in any two registers that follow each other.
         n => vector(Arch::Gfx942, bits(wide, 32, 8), n)?,
     };
-    inst.src[2] = scalar(bits(wide, 48, 5) << 2, 4)?;
-    let soffset = bits(wide, 56, 8);
-    inst.src[3] = match soffset {
-        0..=127 => scalar(soffset, 1)?,
-        128..=208 | 240..=248 => Operand::Inline(soffset as u8),
-        235..=239 | 251..=253 => Operand::Special(soffset as u8),
-        _ => return Err(REGISTER),
-    };
+    inst.src[2] = scalar(arch, bits(wide, 48, 5) << 2, 4)?;
+    inst.src[3] = scalar_offset(arch, bits(wide, 56, 8))?;
     Ok(())
+}
+
+/// The scalar offset of MUBUF and MTBUF.
+pub(super) fn scalar_offset(arch: Arch, code: u32) -> Result<Operand, Bad> {
+    match code {
+        0..=127 => scalar(arch, code, 1),
+        128..=208 | 240..=248 => Ok(Operand::Inline(code as u8)),
+        235..=239 | 251..=253 => Ok(Operand::Special(code as u8)),
+        _ => Err(REGISTER),
+    }
 }

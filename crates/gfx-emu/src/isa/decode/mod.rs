@@ -2,12 +2,13 @@
 //!
 //! What is accepted is what LLVM's disassembler accepts: reserved bits must have their value, registers must exist.
 
+mod gfx11;
 mod memory;
 mod vector;
 
-pub(super) use vector::{format_registers, is_f8f6f4};
+pub(super) use vector::{format_registers, is_f8f6f4, is_mix};
 
-use super::inst::{Arch, Encoding, Inst, Mods, Operand};
+use super::inst::{Arch, Encoding, Inst, Mods, Operand, WaveSize};
 use super::table::{Kind, OperandType, Row, Space, table};
 
 /// Why bytes are no instruction.
@@ -33,23 +34,25 @@ pub enum DecodeError {
     },
 }
 
-/// Reads one instruction.
+/// Reads one instruction, for waves of the size that the arch has where nothing else is said ([`Arch::wave_size`]).
 ///
 /// `offset` is in bytes from the start of `code`; words are little-endian. The next instruction is at `offset + size`.
 ///
 /// # Errors
 /// [`DecodeError`] where the words are no instruction of the arch, or the code ends.
 pub fn decode(arch: Arch, code: &[u8], offset: usize) -> Result<Inst, DecodeError> {
-    let mut words = Words { arch, code, offset, len: 0 };
+    decode_wave(arch, arch.wave_size(), code, offset)
+}
+
+/// Reads one instruction of a kernel whose waves have a size: masks of lanes are wider in wave64, and dual issue is of wave32
+/// alone. The targets but GFX11 have waves of 64 only.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_wave(arch: Arch, wave: WaveSize, code: &[u8], offset: usize) -> Result<Inst, DecodeError> {
+    let mut words = Words { arch, wave, code, offset, len: 0 };
     let first = words.next()?;
     let inst = match first >> 26 {
-        0x30 => memory::smem(&mut words, first),
-        0x34 if first >> 23 == 0x1a7 => vector::vop3p(&mut words, first),
-        0x34 => vector::vop3(&mut words, first),
-        0x36 => memory::ds(&mut words, first),
-        0x37 => memory::flat(&mut words, first),
-        0x38 => memory::mubuf(&mut words, first),
-        0x3a => memory::mtbuf(&mut words, first),
         top if top < 0x20 => match first >> 25 {
             0x3f => vector::vop12c(&mut words, first, Encoding::Vop1),
             0x3e => vector::vop12c(&mut words, first, Encoding::Vopc),
@@ -62,19 +65,28 @@ pub fn decode(arch: Arch, code: &[u8], offset: usize) -> Result<Inst, DecodeErro
             _ if first >> 28 == 0xb => sopk(&mut words, first),
             _ => sop2(&mut words, first),
         },
-        _ => Err(Bad("reserved encoding").into()),
+        top if arch.is_gfx11() => gfx11::wide(&mut words, first, top),
+        0x30 => memory::smem(&mut words, first),
+        0x34 if first >> 23 == 0x1a7 => vector::vop3p(&mut words, first),
+        0x34 => vector::vop3(&mut words, first),
+        0x36 => memory::ds(&mut words, first),
+        0x37 => memory::flat(&mut words, first),
+        0x38 => memory::mubuf(&mut words, first),
+        0x3a => memory::mtbuf(&mut words, first),
+        _ => Err(RESERVED_ENCODING.into()),
     };
     inst.map_err(|fail| match fail {
         Fail::End => DecodeError::Truncated { offset },
         Fail::Bad(Bad(reason)) => {
             let word =
-                |i: usize| Words { arch, code, offset: offset.saturating_add(4 * i), len: 0 }.next().unwrap_or(0);
+                |i: usize| Words { arch, wave, code, offset: offset.saturating_add(4 * i), len: 0 }.next().unwrap_or(0);
             DecodeError::Unknown { arch, offset, words: [word(0), word(1)], reason }
         }
     })
 }
 
 /// Why words are no instruction, in a few words.
+#[derive(Debug, PartialEq)]
 struct Bad(&'static str);
 
 enum Fail {
@@ -97,10 +109,12 @@ impl From<DecodeError> for Fail {
 const UNKNOWN: Bad = Bad("unknown opcode");
 const RESERVED: Bad = Bad("a reserved bit has the wrong value");
 const REGISTER: Bad = Bad("no such register for this operand");
+const RESERVED_ENCODING: Bad = Bad("reserved encoding");
 
 /// The words of one instruction.
 struct Words<'a> {
     arch: Arch,
+    wave: WaveSize,
     code: &'a [u8],
     offset: usize,
     len: u8,
@@ -132,6 +146,7 @@ impl Words<'_> {
             dst: [Operand::None; 2],
             src: [Operand::None; 4],
             scale: [Operand::None; 2],
+            dual: None,
             mods: Mods::default(),
         }
     }
@@ -144,7 +159,7 @@ fn bits(word: impl Into<u64>, lo: u32, len: u32) -> u32 {
 
 /// `count` vector registers from the `first`.
 ///
-/// Groups start at an even register on all three targets. LLVM holds to it from version 20 on, so for gfx950, which older
+/// Groups start at an even register on all CDNA targets. LLVM holds to it from version 20 on, so for gfx950, which older
 /// versions do not know, and this does as it does.
 fn vector(arch: Arch, first: u32, count: u8) -> Result<Operand, Bad> {
     let is_aligned = arch != Arch::Gfx950 || count < 2 || first.is_multiple_of(2);
@@ -162,19 +177,24 @@ fn vector_or_acc(arch: Arch, first: u32, count: u8, acc: bool) -> Result<Operand
     }
 }
 
-const NULL: u32 = 125;
-const M0: u32 = 124;
+/// Codes of special registers as [`Operand::Scalar`] has them.
+const NULL: u8 = 125;
+const M0: u8 = 124;
 
 /// `count` scalar registers from the one with the hardware code `first`, which is rounded down to the group's alignment.
-fn scalar(first: u32, count: u8) -> Result<Operand, Bad> {
+fn scalar(arch: Arch, first: u32, count: u8) -> Result<Operand, Bad> {
+    let is_gfx11 = arch.is_gfx11();
+    let (null, plain, end) = if is_gfx11 { (124, 105, 106) } else { (125, 101, 104) };
     let count = u32::from(count);
     let align = !(count.clamp(1, 4) - 1);
     let code = match first {
-        NULL => first,
+        _ if first == null => NULL.into(),
+        125 if is_gfx11 && count == 1 => M0.into(),
         0..=127 if count == 1 => first,
-        0..=101 if (first & align) + count <= 104 => first & align,
+        0..=105 if first <= plain && (first & align) + count <= end => first & align,
         108..=123 if 108 + ((first - 108) & align) + count <= 124 => 108 + ((first - 108) & align),
-        102 | 104 | 106 | 126 if count == 2 => first,
+        102 | 104 if count == 2 && !is_gfx11 => first,
+        106 | 126 if count == 2 => first,
         _ => return Err(REGISTER),
     };
     u8::try_from(code).map(Operand::Scalar).map_err(|_| REGISTER)
@@ -188,7 +208,7 @@ fn is_special(code: u32) -> bool {
 /// A source by its 8 bits (scalar) or the lower half of its 9 bits; literals are read from `words`.
 fn constant_or_scalar(words: &mut Words, code: u32, registers: u8, literal: Literal) -> Result<Operand, Fail> {
     Ok(match code {
-        0..=127 => scalar(code, registers)?,
+        0..=127 => scalar(words.arch, code, registers)?,
         128..=208 | 240..=248 => Operand::Inline(code as u8),
         255 => match literal {
             Literal::Next => Operand::Literal(words.next()?),
@@ -215,7 +235,8 @@ fn scalar_source(words: &mut Words, kind: OperandType, code: u32, literal: &mut 
     let operand = match kind {
         OperandType::ScalarSource(n) => constant_or_scalar(words, code, n, *literal)?,
         OperandType::Scalar(_) if is_special(code) => Operand::Special(code as u8),
-        OperandType::Scalar(n) => scalar(code, n)?,
+        OperandType::Imm(_) => Operand::Imm(code as u16),
+        OperandType::Scalar(n) => scalar(words.arch, code, n)?,
         _ => Operand::None,
     };
     if let Operand::Literal(value) = operand {
@@ -224,9 +245,9 @@ fn scalar_source(words: &mut Words, kind: OperandType, code: u32, literal: &mut 
     Ok(operand)
 }
 
-fn scalar_dst(row: &Row, code: u32) -> Result<Operand, Bad> {
+fn scalar_dst(words: &Words, row: &Row, code: u32) -> Result<Operand, Bad> {
     match row.dst[0] {
-        OperandType::Scalar(n) => scalar(code, n),
+        OperandType::Scalar(n) => scalar(words.arch, code, n),
         _ => Ok(Operand::None),
     }
 }
@@ -234,7 +255,7 @@ fn scalar_dst(row: &Row, code: u32) -> Result<Operand, Bad> {
 fn sop2(words: &mut Words, w: u32) -> Result<Inst, Fail> {
     let row = words.row(Space::Sop2, bits(w, 23, 7))?;
     let mut literal = Literal::Next;
-    let dst = scalar_dst(row, bits(w, 16, 7))?;
+    let dst = scalar_dst(words, row, bits(w, 16, 7))?;
     let src0 = scalar_source(words, row.src[0], bits(w, 0, 8), &mut literal)?;
     let src1 = scalar_source(words, row.src[1], bits(w, 8, 8), &mut literal)?;
     let mut inst = words.inst(row, Encoding::Sop2);
@@ -245,7 +266,7 @@ fn sop2(words: &mut Words, w: u32) -> Result<Inst, Fail> {
 
 fn sop1(words: &mut Words, w: u32) -> Result<Inst, Fail> {
     let row = words.row(Space::Sop1, bits(w, 8, 8))?;
-    let dst = scalar_dst(row, bits(w, 16, 7))?;
+    let dst = scalar_dst(words, row, bits(w, 16, 7))?;
     let src = scalar_source(words, row.src[0], bits(w, 0, 8), &mut Literal::Next)?;
     let mut inst = words.inst(row, Encoding::Sop1);
     (inst.dst[0], inst.src[0]) = (dst, src);
@@ -268,13 +289,13 @@ fn sopc(words: &mut Words, w: u32) -> Result<Inst, Fail> {
 fn sopk(words: &mut Words, w: u32) -> Result<Inst, Fail> {
     let row = words.row(Space::Sopk, bits(w, 23, 5))?;
     let register = bits(w, 16, 7);
-    let dst = scalar_dst(row, register)?;
+    let dst = scalar_dst(words, row, register)?;
     let mut src = [Operand::None; 4];
     for (operand, kind) in src.iter_mut().zip(row.src) {
         *operand = match kind {
             OperandType::Imm(_) => Operand::Imm(w as u16),
             OperandType::Literal => Operand::Literal(words.next()?),
-            OperandType::Scalar(n) => scalar(register, n)?,
+            OperandType::Scalar(n) => scalar(words.arch, register, n)?,
             _ => Operand::None,
         };
     }

@@ -1,6 +1,6 @@
 //! The vector ALU encodings.
 
-use super::super::inst::{Arch, Dpp, Encoding, Inst, Operand, Sdwa};
+use super::super::inst::{Arch, Dpp, Dpp8, Encoding, Inst, Mods, Operand, Sdwa};
 use super::super::op::Op;
 use super::super::table::{Form, Kind, OperandType, Row, Space};
 use super::super::text::is_dpp_ctrl;
@@ -10,9 +10,17 @@ use super::{
 };
 
 const VCC: Operand = Operand::Scalar(106);
+const EXEC: Operand = Operand::Scalar(126);
 /// Values of the 9-bit first source that select another second word.
 const SDWA: u32 = 0xf9;
 const DPP: u32 = 0xfa;
+const DPP8: u32 = 0xe9;
+const DPP8_FETCH_INACTIVE: u32 = 0xea;
+
+/// Whether the 9-bit first source says that a DPP word follows.
+pub(super) fn is_dpp(arch: Arch, code: u32) -> bool {
+    code == DPP || arch.is_gfx11() && matches!(code, DPP8 | DPP8_FETCH_INACTIVE)
+}
 
 /// VOP1, VOP2 and VOPC, with their SDWA and DPP forms.
 pub(super) fn vop12c(words: &mut Words, w: u32, enc: Encoding) -> Result<Inst, Fail> {
@@ -31,8 +39,8 @@ pub(super) fn vop12c(words: &mut Words, w: u32, enc: Encoding) -> Result<Inst, F
             }
             Ok(words.inst(row, enc))
         }
-        (SDWA, _) => sdwa(words, w, row, enc),
-        (DPP, _) => dpp(words, w, row, enc),
+        (SDWA, _) if !words.arch.is_gfx11() => sdwa(words, w, row, enc),
+        _ if is_dpp(words.arch, code) => dpp(words, w, row, enc),
         _ => plain(words, w, row, enc),
     }
 }
@@ -49,18 +57,34 @@ fn plain(words: &mut Words, w: u32, row: &Row, enc: Encoding) -> Result<Inst, Fa
     for (i, (operand, &kind)) in src.iter_mut().zip(&row.src).enumerate() {
         *operand = match (i, kind) {
             (0, kind) => source(words, kind, code, literal)?,
-            (_, OperandType::Literal) => match literal {
-                Literal::Given(value) => Operand::Literal(value),
-                _ => Operand::None,
-            },
-            (_, OperandType::Vcc) => VCC,
-            (_, OperandType::None) => Operand::None,
-            (_, kind) => vector(words.arch, bits(w, 9, 8), kind.registers())?,
+            (_, kind) => second_source(words.arch, kind, bits(w, 9, 8), literal)?,
         };
     }
     let mut inst = words.inst(row, enc);
     (inst.dst, inst.src) = (dst, src);
+    halves(words.arch, row, &inst)?;
     Ok(inst)
+}
+
+/// Where the 32-bit encodings of GFX11 have 16-bit operands, register numbers above 127 stand for upper halves, which are not
+/// claimed.
+fn halves(arch: Arch, row: &Row, inst: &Inst) -> Result<(), Bad> {
+    let is_upper = |operand: &Operand| matches!(operand, Operand::Vgpr(128..));
+    let is_dst = row.dst[0] == OperandType::Half && is_upper(&inst.dst[0]);
+    match arch.is_gfx11() && (is_dst || row.is_half() && inst.src.iter().any(is_upper)) {
+        true => Err(Bad("the upper half of a register")),
+        false => Ok(()),
+    }
+}
+
+/// What is not the first source in the encodings that have one register field for it.
+pub(super) fn second_source(arch: Arch, kind: OperandType, code: u32, literal: Literal) -> Result<Operand, Bad> {
+    Ok(match (kind, literal) {
+        (OperandType::Literal, Literal::Given(value)) => Operand::Literal(value),
+        (OperandType::Literal | OperandType::None, _) => Operand::None,
+        (OperandType::Vcc, _) => VCC,
+        _ => vector(arch, code, kind.registers())?,
+    })
 }
 
 /// The destinations of the 32-bit encodings: an 8-bit register in the first word, and VCC.
@@ -69,9 +93,11 @@ fn dsts(arch: Arch, row: &Row, enc: Encoding, code: u32) -> Result<[Operand; 2],
     for (operand, &kind) in dst.iter_mut().zip(&row.dst) {
         *operand = match kind {
             OperandType::Vcc => VCC,
+            OperandType::Exec => EXEC,
             OperandType::Vector(n) if enc != Encoding::Vopc => vector(arch, code, n)?,
+            OperandType::Half => vector(arch, code, 1)?,
             OperandType::Accumulator => vector_or_acc(arch, code, 1, true)?,
-            OperandType::Scalar(n) => scalar(code, n)?,
+            OperandType::Scalar(n) => scalar(arch, code, n)?,
             _ => Operand::None,
         };
     }
@@ -79,18 +105,23 @@ fn dsts(arch: Arch, row: &Row, enc: Encoding, code: u32) -> Result<[Operand; 2],
 }
 
 /// A 9-bit source.
-fn source(words: &mut Words, kind: OperandType, code: u32, literal: Literal) -> Result<Operand, Fail> {
+pub(super) fn source(words: &mut Words, kind: OperandType, code: u32, literal: Literal) -> Result<Operand, Fail> {
     let is_vector = code >= 256;
+    let mask = words.wave.mask_registers();
     Ok(match kind {
         OperandType::Source(kind) if is_vector => vector(words.arch, code - 256, registers(kind))?,
-        OperandType::Source(Kind::B32 | Kind::I16 | Kind::F16) if code == 254 => Operand::Special(254),
+        OperandType::Source(Kind::B32 | Kind::I16 | Kind::F16) if code == 254 && !words.arch.is_gfx11() => {
+            Operand::Special(254)
+        }
         OperandType::Source(kind) => constant_or_scalar(words, code, registers(kind), literal)?,
         OperandType::Vector(n) if is_vector => vector(words.arch, code - 256, n)?,
         OperandType::Accumulator if is_vector => vector_or_acc(words.arch, code - 256, 1, true)?,
         OperandType::Lane if !is_vector => constant_or_scalar(words, code, 1, literal)?,
-        // The mask of a carry or select in VOP3: a scalar pair that is not EXEC.
+        OperandType::WaveMatrixC(_) if is_vector => vector(words.arch, code - 256, kind.registers_in(words.wave))?,
+        OperandType::WaveMatrixC(n) if code >= 128 && !is_special(code) => constant_or_scalar(words, code, n, literal)?,
+        // The mask of a carry or select in VOP3: scalar registers that are not EXEC.
         OperandType::Vcc if is_special(code) => Operand::Special(code as u8),
-        OperandType::Vcc if code != 126 => scalar(code, 2)?,
+        OperandType::Vcc if code != 126 && code != 127 => scalar(words.arch, code, mask)?,
         _ => return Err(REGISTER.into()),
     })
 }
@@ -105,7 +136,7 @@ fn sdwa(words: &mut Words, w: u32, row: &Row, enc: Encoding) -> Result<Inst, Fai
     }
     let mut dst = dsts(words.arch, row, enc, bits(w, 17, 8))?;
     if enc == Encoding::Vopc && bits(wide, 47, 1) == 1 {
-        dst[0] = scalar(bits(wide, 40, 7), 2)?;
+        dst[0] = scalar(words.arch, bits(wide, 40, 7), 2)?;
     }
     let mut inst = words.inst(row, enc);
     inst.dst = dst;
@@ -151,34 +182,53 @@ fn sdwa_source(words: &mut Words, code: u32, is_scalar: u32) -> Result<Operand, 
 fn dpp(words: &mut Words, w: u32, row: &Row, enc: Encoding) -> Result<Inst, Fail> {
     let form = row.dpp.ok_or(Bad("this operation has no DPP form"))?;
     let wide = words.pair(w)?;
-    check(wide, &form)?;
     let dst = dsts(words.arch, row, enc, bits(w, 17, 8))?;
     let mut inst = words.inst(row, enc);
     inst.dst = dst;
     inst.src[0] = vector(words.arch, bits(wide, 32, 8), row.src[0].registers())?;
     for (operand, &kind) in inst.src.iter_mut().zip(&row.src).skip(1) {
-        *operand = match kind {
-            OperandType::None => Operand::None,
-            OperandType::Vcc => VCC,
-            kind => vector(words.arch, bits(w, 9, 8), kind.registers())?,
-        };
+        *operand = second_source(words.arch, kind, bits(w, 9, 8), Literal::Forbidden)?;
     }
-    let ctrl = bits(wide, 40, 9) as u16;
+    halves(words.arch, row, &inst)?;
+    lanes(words.arch, &mut inst.mods, bits(w, 0, 9), (wide >> 32) as u32)?;
+    let Some(control) = inst.mods.dpp else {
+        // DPP8 leaves no bits for modifiers.
+        return Ok(inst);
+    };
+    check(wide, &form)?;
     // 64-bit operands know only row_newbcast.
-    let is_64 = row.dst[0].registers() == 2 && row.dst[0] != OperandType::Vcc || row.src[0].registers() == 2;
-    if !is_dpp_ctrl(ctrl) || is_64 && !(0x150..0x160).contains(&ctrl) {
-        return Err(Bad("reserved DPP control").into());
+    let is_mask = matches!(row.dst[0], OperandType::Vcc | OperandType::Exec);
+    let is_64 = row.dst[0].registers() == 2 && !is_mask || row.src[0].registers() == 2;
+    if is_64 && !(0x150..0x160).contains(&control.ctrl) {
+        return Err(RESERVED_CONTROL.into());
     }
-    inst.mods.dpp = Some(Dpp {
-        ctrl,
-        row_mask: bits(wide, 60, 4) as u8,
-        bank_mask: bits(wide, 56, 4) as u8,
-        bound_ctrl: bits(wide, 51, 1) != 0,
-    });
     let wide = wide & form.live;
     inst.mods.neg = (bits(wide, 52, 1) | bits(wide, 54, 1) << 1) as u8;
     inst.mods.abs = (bits(wide, 53, 1) | bits(wide, 55, 1) << 1) as u8;
     Ok(inst)
+}
+
+const RESERVED_CONTROL: Bad = Bad("reserved DPP control");
+
+/// Which lanes the first source is read from: the DPP or DPP8 word that the source code asked for.
+pub(super) fn lanes(arch: Arch, mods: &mut Mods, code: u32, word: u32) -> Result<(), Bad> {
+    if code != DPP {
+        let lanes = std::array::from_fn(|lane| bits(word, 8 + 3 * lane as u32, 3) as u8);
+        mods.dpp8 = Some(Dpp8 { lanes, fetch_inactive: code == DPP8_FETCH_INACTIVE });
+        return Ok(());
+    }
+    let ctrl = bits(word, 8, 9) as u16;
+    if !is_dpp_ctrl(arch, ctrl) {
+        return Err(RESERVED_CONTROL);
+    }
+    mods.dpp = Some(Dpp {
+        ctrl,
+        row_mask: bits(word, 28, 4) as u8,
+        bank_mask: bits(word, 24, 4) as u8,
+        bound_ctrl: bits(word, 19, 1) != 0,
+        fetch_inactive: arch.is_gfx11() && bits(word, 18, 1) != 0,
+    });
+    Ok(())
 }
 
 fn check(wide: u64, form: &Form) -> Result<(), Bad> {
@@ -199,23 +249,18 @@ pub(super) fn vop3(words: &mut Words, first: u32) -> Result<Inst, Fail> {
     let mut inst = words.inst(row, enc);
     let code = bits(first, 0, 8);
     inst.dst[0] = match row.dst[0] {
-        OperandType::Vcc => scalar(code, 2)?,
-        OperandType::Scalar(n) => scalar(code, n)?,
+        OperandType::Exec => EXEC,
+        OperandType::Vcc => scalar(words.arch, code, words.wave.mask_registers())?,
+        OperandType::Scalar(n) => scalar(words.arch, code, n)?,
         OperandType::Vector(n) => vector(words.arch, code, n)?,
+        OperandType::Half => vector(words.arch, code, 1)?,
         _ if code != 0 => return Err(RESERVED.into()),
         _ => Operand::None,
     };
     if has_scalar_dst {
-        inst.dst[1] = scalar(bits(first, 8, 7), 2)?;
+        inst.dst[1] = scalar(words.arch, bits(first, 8, 7), words.wave.mask_registers())?;
     }
-    for (i, (operand, &kind)) in inst.src.iter_mut().zip(&row.src).take(3).enumerate() {
-        let code = bits(wide, 32 + 9 * i as u32, 9);
-        *operand = match kind {
-            OperandType::None if code != 0 && words.arch != Arch::Gfx950 => return Err(RESERVED.into()),
-            OperandType::None => Operand::None,
-            kind => source(words, kind, code, Literal::Forbidden)?,
-        };
-    }
+    three_sources(words, row, &mut inst, wide)?;
     let wide = wide & form.live;
     inst.mods.neg = bits(wide, 61, 3) as u8;
     inst.mods.omod = bits(wide, 59, 2) as u8;
@@ -225,6 +270,54 @@ pub(super) fn vop3(words: &mut Words, first: u32) -> Result<Inst, Fail> {
         inst.mods.op_sel = bits(wide, 11, 4) as u8;
     }
     Ok(inst)
+}
+
+/// What the forms of VOP3 and VOP3P without DPP let pass: a negation that does not act, and in the mixed operations a second
+/// source that is no vector register.
+fn check_dpp(row: &Row, wide: u64) -> Result<(), Bad> {
+    const NEGATIONS: u64 = 7 << 61;
+    let acting = row.e64.map_or(0, |form| form.live);
+    if wide & NEGATIONS & !acting != 0 {
+        return Err(RESERVED);
+    }
+    match is_mix(row.op) && bits(wide, 41, 9) < 256 {
+        true => Err(REGISTER),
+        false => Ok(()),
+    }
+}
+
+/// The operations that mix 16-bit and 32-bit sources.
+pub(in super::super) fn is_mix(op: Op) -> bool {
+    matches!(op, Op::VFmaMixF32 | Op::VFmaMixloF16 | Op::VFmaMixhiF16)
+}
+
+/// The sources of VOP3 and VOP3P, and what may follow the two words on GFX11: a DPP word, a literal.
+fn three_sources(words: &mut Words, row: &Row, inst: &mut Inst, wide: u64) -> Result<(), Fail> {
+    let first = bits(wide, 32, 9);
+    let mut literal = if words.arch.is_gfx11() { Literal::Next } else { Literal::Forbidden };
+    let has_dpp = row.e64_dpp && is_dpp(words.arch, first);
+    let dpp_register = match has_dpp {
+        true => {
+            let word = words.next()?;
+            lanes(words.arch, &mut inst.mods, first, word)?;
+            check_dpp(row, wide)?;
+            256 + bits(word, 0, 8)
+        }
+        false => first,
+    };
+    for (i, (operand, &kind)) in inst.src.iter_mut().zip(&row.src).take(3).enumerate() {
+        let code = if i == 0 { dpp_register } else { bits(wide, 32 + 9 * i as u32, 9) };
+        *operand = match kind {
+            OperandType::None if code != 0 && words.arch != Arch::Gfx950 => return Err(RESERVED.into()),
+            OperandType::None => Operand::None,
+            kind => source(words, kind, code, literal)?,
+        };
+        if let Operand::Literal(value) = *operand {
+            literal = Literal::Given(value);
+        }
+    }
+    inst.size = words.len;
+    Ok(())
 }
 
 /// Opcode of the first half of a scaled matrix instruction.
@@ -244,15 +337,8 @@ pub(super) fn vop3p(words: &mut Words, first: u32) -> Result<Inst, Fail> {
     let form = row.e64.ok_or(Bad("this operation has no VOP3P form"))?;
     check(wide, &form)?;
     let mut inst = words.inst(row, Encoding::Vop3p);
-    inst.dst[0] = vector(words.arch, bits(first, 0, 8), row.dst[0].registers())?;
-    for (i, (operand, &kind)) in inst.src.iter_mut().zip(&row.src).take(3).enumerate() {
-        let code = bits(wide, 32 + 9 * i as u32, 9);
-        *operand = match kind {
-            OperandType::None if code != 0 && words.arch != Arch::Gfx950 => return Err(RESERVED.into()),
-            OperandType::None => Operand::None,
-            kind => source(words, kind, code, Literal::Forbidden)?,
-        };
-    }
+    inst.dst[0] = vector(words.arch, bits(first, 0, 8), row.dst[0].registers_in(words.wave))?;
+    three_sources(words, row, &mut inst, wide)?;
     let wide = wide & form.live;
     inst.mods.neg = bits(wide, 61, 3) as u8;
     inst.mods.abs = bits(wide, 8, 3) as u8;

@@ -1,5 +1,7 @@
 //! 16-bit immediates that have a syntax of their own.
 
+mod gfx11;
+
 use super::super::inst::Encoding;
 use super::super::table::Imm;
 use super::Text;
@@ -19,6 +21,10 @@ pub(super) fn write(out: &mut Text, value: u16, meaning: Imm, enc: Encoding) {
         Imm::Waitcnt => waitcnt(out, value),
         Imm::Message => message(out, value),
         Imm::GprIndex => gpr_index(out, value),
+        Imm::Hex => out.push(format_args!("{value:#x}")),
+        Imm::Version => gfx11::version(out, value),
+        Imm::Delay => gfx11::delay(out, value),
+        Imm::Depctr => gfx11::depctr(out, value),
     }
 }
 
@@ -32,6 +38,9 @@ fn number(out: &mut Text, value: u16) {
 
 /// Names of the hardware registers of gfx940 and later; gfx90a lacks the last five.
 fn hwreg_name(id: u16, arch: super::Arch) -> Option<&'static str> {
+    if arch.is_gfx11() {
+        return gfx11::hwreg_name(id);
+    }
     Some(match id {
         1 => "MODE",
         2 => "STATUS",
@@ -68,13 +77,23 @@ fn hwreg(out: &mut Text, value: u16) {
     }
 }
 
-/// The counters that are waited for; those at their maximum do not count, unless all are.
+/// The counters that are waited for.
 fn waitcnt(out: &mut Text, value: u16) {
-    let counters = [
-        ("vmcnt", value & 15 | value >> 10 & 0x30, 63),
-        ("expcnt", value >> 4 & 7, 7),
-        ("lgkmcnt", value >> 8 & 15, 15),
-    ];
+    counters(
+        out,
+        match out.arch.is_gfx11() {
+            true => [("vmcnt", value >> 10, 63), ("expcnt", value & 7, 7), ("lgkmcnt", value >> 4 & 63, 63)],
+            false => [
+                ("vmcnt", value & 15 | value >> 10 & 0x30, 63),
+                ("expcnt", value >> 4 & 7, 7),
+                ("lgkmcnt", value >> 8 & 15, 15),
+            ],
+        },
+    );
+}
+
+/// Counters by name, value and maximum: those at their maximum are not waited for and left out, unless all are.
+fn counters<const N: usize>(out: &mut Text, counters: [(&str, u16, u16); N]) {
     let none = counters.iter().all(|(_, count, max)| count == max);
     let mut separator = "";
     for (name, count, max) in counters {
@@ -87,6 +106,9 @@ fn waitcnt(out: &mut Text, value: u16) {
 
 /// `sendmsg(MSG_INTERRUPT)`: message, operation and stream by name where all of them are known, by number otherwise.
 fn message(out: &mut Text, value: u16) {
+    if out.arch.is_gfx11() {
+        return gfx11::message(out, value);
+    }
     let (id, op, stream) = (value & 15, value >> 4 & 7, value >> 8 & 3);
     let plain = match id {
         1 => "MSG_INTERRUPT",

@@ -3,12 +3,13 @@
 use super::super::inst::{Arch, Encoding, Inst, Operand};
 use super::super::op::Op;
 use super::super::table::{OperandType, Row};
-use super::Text;
+use super::{Text, formats};
 
-/// The names of the cache bits: sc0, nt, sc1 from gfx940 on, glc, slc, scc before.
+/// The names of the cache bits: sc0, nt, sc1 from gfx940 on, glc, slc, scc before; the third is dlc on GFX11.
 fn cache_bits(out: &mut Text, inst: &Inst) {
     let [sc0, nt, sc1] = match out.arch {
         Arch::Gfx90a => ["glc", "slc", "scc"],
+        Arch::Gfx1100 => ["glc", "slc", "dlc"],
         _ => ["sc0", "nt", "sc1"],
     };
     out.flag(sc0, inst.mods.sc0);
@@ -38,6 +39,8 @@ pub(super) fn smem(out: &mut Text, inst: &Inst, row: &Row) {
         _ => format!("-{:#x}", value.unsigned_abs()),
     };
     match inst.src[1] {
+        // GFX11 has a register field in every load, which may name none.
+        Operand::None if offset == 0 && out.arch.is_gfx11() => out.next().push_str("null"),
         Operand::None => out.next().push_str(&hex(offset)),
         register => {
             out.operand(register, OperandType::Scalar(1));
@@ -47,6 +50,7 @@ pub(super) fn smem(out: &mut Text, inst: &Inst, row: &Row) {
         }
     }
     out.flag("glc", inst.mods.sc0);
+    out.flag("dlc", inst.mods.sc1);
 }
 
 pub(super) fn ds(out: &mut Text, inst: &Inst, row: &Row) {
@@ -132,6 +136,10 @@ pub(super) fn buffer(out: &mut Text, inst: &Inst, row: &Row) {
             OperandType::None => (inst.dst[0], row.dst[0]),
             kind => (inst.src[1], kind),
         };
+        let kind = match kind {
+            OperandType::Vector(n) => OperandType::Vector(n + u8::from(mods.tfe)),
+            other => other,
+        };
         out.operand(data, kind);
         let addresses = u8::from(mods.offen) + u8::from(mods.idxen);
         out.operand(inst.src[0], OperandType::Vector(addresses));
@@ -139,44 +147,12 @@ pub(super) fn buffer(out: &mut Text, inst: &Inst, row: &Row) {
         out.operand(inst.src[3], OperandType::ScalarSource(1));
     }
     if inst.enc == Encoding::Mtbuf {
-        format(out, mods.format);
+        formats::write(out, mods.format);
     }
     out.flag("idxen", mods.idxen);
     out.flag("offen", mods.offen);
     out.value("offset", mods.offset);
     cache_bits(out, inst);
     out.flag("lds", mods.lds);
-}
-
-const DATA_FORMATS: [&str; 16] = [
-    "INVALID",
-    "8",
-    "16",
-    "8_8",
-    "32",
-    "16_16",
-    "10_11_11",
-    "11_11_10",
-    "10_10_10_2",
-    "2_10_10_10",
-    "8_8_8_8",
-    "32_32",
-    "16_16_16_16",
-    "32_32_32",
-    "32_32_32_32",
-    "RESERVED_15",
-];
-const NUMBER_FORMATS: [&str; 8] = ["UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "RESERVED_6", "FLOAT"];
-
-/// The typed format; 8-bit UNORM is the default and left out, and so is a default half of another one.
-fn format(out: &mut Text, format: u8) {
-    let (data, number) = (usize::from(format & 15), usize::from(format >> 4));
-    let names = (DATA_FORMATS.get(data), NUMBER_FORMATS.get(number));
-    let (Some(data_name), Some(number_name)) = names else { return };
-    match (data, number) {
-        (1, 0) => {}
-        (_, 0) => out.push(format_args!(" format:[BUF_DATA_FORMAT_{data_name}]")),
-        (1, _) => out.push(format_args!(" format:[BUF_NUM_FORMAT_{number_name}]")),
-        _ => out.push(format_args!(" format:[BUF_DATA_FORMAT_{data_name},BUF_NUM_FORMAT_{number_name}]")),
-    }
+    out.flag("tfe", mods.tfe);
 }

@@ -1,12 +1,13 @@
 //! The assembler's text of a decoded instruction, as LLVM's disassembler prints it.
 
+mod formats;
 mod imm;
 mod memory;
 mod vector;
 
 use std::fmt::Write;
 
-use super::inst::{Arch, Encoding, Inst, Operand};
+use super::inst::{Arch, Encoding, Inst, Operand, WaveSize};
 use super::table::{Kind, OperandType, Row, table};
 
 pub(super) use vector::is_dpp_ctrl;
@@ -16,16 +17,22 @@ impl Inst {
     ///
     /// `arch` is the one it was decoded for: spellings differ between them.
     pub fn text(&self, arch: Arch) -> String {
+        self.text_wave(arch, arch.wave_size())
+    }
+
+    /// The same for waves of a size, which the instruction was decoded for: masks are named by it (`vcc_lo`, `vcc`).
+    pub fn text_wave(&self, arch: Arch, wave: WaveSize) -> String {
         let Some(row) = table().op(arch, self.op, self.enc) else {
             // An instruction that another arch decoded.
             return self.op.name().to_owned();
         };
-        let mut out = Text { out: String::with_capacity(64), operands: 0, arch };
+        let mut out = Text { out: String::with_capacity(64), operands: 0, arch, wave };
         out.out.push_str(row.mnemonic);
         match self.enc {
             Encoding::Vop1 | Encoding::Vop2 | Encoding::Vopc => vector::vop12c(&mut out, self, row),
             Encoding::Vop3 | Encoding::Vop3b => vector::vop3(&mut out, self, row),
             Encoding::Vop3p => vector::vop3p(&mut out, self, row),
+            Encoding::Vopd => vector::vopd(&mut out, self, row),
             Encoding::Mai | Encoding::MaiScale => vector::mai(&mut out, self, row),
             Encoding::Smem => memory::smem(&mut out, self, row),
             Encoding::Ds => memory::ds(&mut out, self, row),
@@ -44,6 +51,7 @@ struct Text {
     out: String,
     operands: u32,
     arch: Arch,
+    wave: WaveSize,
 }
 
 impl Text {
@@ -57,9 +65,14 @@ impl Text {
     /// An operand of the type.
     fn operand(&mut self, operand: Operand, kind: OperandType) {
         if operand != Operand::None {
-            let arch = self.arch;
-            write_operand(self.next(), operand, kind, arch);
+            self.next();
+            self.bare(operand, kind);
         }
+    }
+
+    /// An operand of the type, without what separates it from the one before.
+    fn bare(&mut self, operand: Operand, kind: OperandType) {
+        write_operand(&mut self.out, operand, kind, self.arch, self.wave);
     }
 
     /// A modifier: a space and the text.
@@ -98,22 +111,22 @@ fn scalar(out: &mut Text, inst: &Inst, row: &Row) {
     }
 }
 
-fn write_operand(out: &mut String, operand: Operand, kind: OperandType, arch: Arch) {
-    let registers = kind.registers();
+fn write_operand(out: &mut String, operand: Operand, kind: OperandType, arch: Arch, wave: WaveSize) {
+    let registers = kind.registers_in(wave);
     let _ = match operand {
         Operand::None => Ok(()),
         Operand::Scalar(code) => {
-            write_scalar(out, code, registers);
+            write_scalar(out, code, registers, arch);
             Ok(())
         }
         Operand::Vgpr(first) => write_group(out, 'v', first, registers),
         Operand::Agpr(first) => write_group(out, 'a', first, registers),
         Operand::Inline(code) => {
-            write_inline(out, code, constant_kind(kind));
+            write_inline(out, code, constant_kind(kind, wave));
             Ok(())
         }
         Operand::Literal(value) if kind == OperandType::Literal => write!(out, "{value:#x}"),
-        Operand::Literal(value) => write_literal(out, value, constant_kind(kind), arch),
+        Operand::Literal(value) => write_literal(out, value, constant_kind(kind, wave), arch),
         Operand::Special(code) => {
             out.push_str(special(code));
             Ok(())
@@ -126,8 +139,10 @@ fn write_operand(out: &mut String, operand: Operand, kind: OperandType, arch: Ar
     };
 }
 
-fn constant_kind(kind: OperandType) -> Kind {
+fn constant_kind(kind: OperandType, wave: WaveSize) -> Kind {
     match kind {
+        // The assembler reads the accumulator of wave32 as 64-bit values, whatever they are.
+        OperandType::WaveMatrixC(_) if wave == WaveSize::W32 => Kind::F64,
         OperandType::Source(kind) | OperandType::MatrixC(_, kind) => kind,
         OperandType::ScalarSource(2) => Kind::B64,
         _ => Kind::B32,
@@ -142,8 +157,9 @@ fn write_group(out: &mut String, file: char, first: u8, count: u8) -> std::fmt::
     }
 }
 
-fn write_scalar(out: &mut String, code: u8, count: u8) {
+fn write_scalar(out: &mut String, code: u8, count: u8, arch: Arch) {
     let named = match (code, count) {
+        (102..=105, _) if arch.is_gfx11() => "",
         (102, 2) => "flat_scratch",
         (104, 2) => "xnack_mask",
         (106, 2) => "vcc",
@@ -214,6 +230,9 @@ fn write_literal(out: &mut String, value: u32, kind: Kind, arch: Arch) -> std::f
     let (small, float) = match kind {
         Kind::F16 => (Some(i32::from(low as i16)), float_code(u64::from(low), half_bits)),
         Kind::B64 => (i32::try_from(value).ok(), None),
+        Kind::PairF16 => (Some(value as i32), float_code(u64::from(value), half_bits)),
+        Kind::PairBf16 => (Some(value as i32), float_code(u64::from(value), brain_bits)),
+        Kind::Bf16 => (Some(i32::from(low as i16)), float_code(u64::from(low), brain_bits)),
         // The literal is the high half: only 0 is a small integer.
         Kind::F64 => ((value == 0).then_some(0), float_code(u64::from(value) << 32, double_bits)),
         Kind::I16 | Kind::B32 | Kind::Pair32 => (Some(value as i32), float_code(u64::from(value), single_bits)),
@@ -242,6 +261,11 @@ fn float_value(code: u8) -> f64 {
         248 => std::f64::consts::FRAC_1_PI / 2.0,
         _ => f64::from(1u8 << ((code - 240) / 2)) / 2.0 * if code & 1 == 0 { 1.0 } else { -1.0 },
     }
+}
+
+/// The upper half of the single-precision bits.
+fn brain_bits(code: u8) -> u16 {
+    (single_bits(code) >> 16) as u16
 }
 
 fn single_bits(code: u8) -> u32 {

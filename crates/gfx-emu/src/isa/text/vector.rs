@@ -1,14 +1,13 @@
 //! Text of the vector ALU and matrix encodings.
 
-use super::super::decode::{format_registers, is_f8f6f4};
-use super::super::inst::{Arch, Dpp, Encoding, Inst, Operand, Sdwa};
+use super::super::decode::{format_registers, is_f8f6f4, is_mix};
+use super::super::inst::{Arch, Dpp, Encoding, Inst, Mods, Operand, Sdwa};
 use super::super::op::Op;
-use super::super::table::{Form, OperandType, Row};
-use super::{Text, write_operand};
+use super::super::table::{Form, OperandType, Row, table};
+use super::Text;
 
 /// A source with its modifiers: `-v1`, `|v1|`, `-|v1|`, `neg(0.5)`.
 fn modified(out: &mut Text, operand: Operand, kind: OperandType, neg: bool, abs: bool) {
-    let arch = out.arch;
     let text = out.next();
     // A minus before a constant would be read as part of it.
     let by_name = neg && !abs && matches!(operand, Operand::Inline(_) | Operand::Literal(_));
@@ -20,12 +19,12 @@ fn modified(out: &mut Text, operand: Operand, kind: OperandType, neg: bool, abs:
     if abs {
         text.push('|');
     }
-    write_operand(text, operand, kind, arch);
+    out.bare(operand, kind);
     if abs {
-        text.push('|');
+        out.out.push('|');
     }
     if by_name {
-        text.push(')');
+        out.out.push(')');
     }
 }
 
@@ -36,25 +35,24 @@ fn is_integer(form: Option<Form>, neg: [u32; 3], abs: [u32; 3], source: usize) -
 }
 
 fn sign_extended(out: &mut Text, operand: Operand, kind: OperandType) {
-    let arch = out.arch;
-    let text = out.next();
-    text.push_str("sext(");
-    write_operand(text, operand, kind, arch);
-    text.push(')');
+    out.next().push_str("sext(");
+    out.bare(operand, kind);
+    out.out.push(')');
 }
 
 /// VOP1, VOP2, VOPC: plain, SDWA and DPP.
 pub(super) fn vop12c(out: &mut Text, inst: &Inst, row: &Row) {
-    let suffix = match (inst.mods.sdwa, inst.mods.dpp) {
-        (Some(_), _) => "_sdwa",
-        (_, Some(_)) => "_dpp",
-        _ if row.e32_suffix => "_e32",
-        _ => "",
+    let has_dpp = has_dpp(&inst.mods);
+    let suffix = match inst.mods.sdwa {
+        Some(_) => "_sdwa",
+        // Compares of GFX11 go without.
+        None if has_dpp && inst.enc == Encoding::Vopc => "",
+        None if has_dpp => "_dpp",
+        None if row.e32_suffix => "_e32",
+        None => "",
     };
     out.out.push_str(suffix);
-    for (operand, kind) in inst.dst.into_iter().zip(row.dst) {
-        out.operand(operand, kind);
-    }
+    destinations(out, inst, row);
     for (i, (operand, kind)) in inst.src.into_iter().zip(row.src).enumerate() {
         if operand == Operand::None {
             continue;
@@ -73,8 +71,53 @@ pub(super) fn vop12c(out: &mut Text, inst: &Inst, row: &Row) {
         omod(out, inst.mods.omod);
         selects(out, inst, row, sdwa);
     }
-    if let Some(dpp) = inst.mods.dpp {
+    lanes(out, &inst.mods);
+}
+
+/// The destinations, EXEC of `v_cmpx` on GFX11 apart.
+fn destinations(out: &mut Text, inst: &Inst, row: &Row) {
+    for (operand, kind) in inst.dst.into_iter().zip(row.dst) {
+        if kind != OperandType::Exec {
+            out.operand(operand, kind);
+        }
+    }
+}
+
+fn has_dpp(mods: &Mods) -> bool {
+    mods.dpp.is_some() || mods.dpp8.is_some()
+}
+
+/// DPP and DPP8 controls.
+fn lanes(out: &mut Text, mods: &Mods) {
+    if let Some(dpp) = mods.dpp {
         dpp_controls(out, dpp);
+    }
+    if let Some(dpp8) = mods.dpp8 {
+        let lanes = dpp8.lanes.map(|lane| lane.to_string()).join(",");
+        out.push(format_args!(" dpp8:[{lanes}]"));
+        out.flag("fi:1", dpp8.fetch_inactive);
+    }
+}
+
+/// The halves of dual issue, with `::` between them.
+pub(super) fn vopd(out: &mut Text, inst: &Inst, row: &Row) {
+    let Some([x, y]) = inst.halves() else { return };
+    half(out, &x, row);
+    // An operation of another arch has no row.
+    if let Some(row) = table().op(out.arch, y.op, inst.enc) {
+        out.out.push_str(" :: ");
+        out.out.push_str(row.mnemonic);
+        out.operands = 0;
+        half(out, &y, row);
+    }
+}
+
+fn half(out: &mut Text, half: &Inst, row: &Row) {
+    out.operand(half.dst[0], row.dst[0]);
+    for (operand, kind) in half.src.into_iter().zip(row.src) {
+        if kind != OperandType::Vcc {
+            out.operand(operand, kind);
+        }
     }
 }
 
@@ -105,8 +148,11 @@ fn selects(out: &mut Text, inst: &Inst, row: &Row, sdwa: Sdwa) {
 }
 
 /// Whether a DPP control is one that the hardware knows.
-pub(in super::super) fn is_dpp_ctrl(ctrl: u16) -> bool {
+pub(in super::super) fn is_dpp_ctrl(arch: Arch, ctrl: u16) -> bool {
     match ctrl {
+        // Whole waves and broadcasts over rows are gone, other permutations within rows have come.
+        0x130 | 0x134 | 0x138 | 0x13c | 0x142 | 0x143 if arch.is_gfx11() => false,
+        0x160..=0x16f => arch.is_gfx11(),
         0..=0xff | 0x130 | 0x134 | 0x138 | 0x13c | 0x140..=0x143 | 0x150..=0x15f => true,
         0x101..=0x12f => ctrl & 15 != 0,
         _ => false,
@@ -131,10 +177,13 @@ fn dpp_controls(out: &mut Text, dpp: Dpp) {
         0x141 => out.flag("row_half_mirror", true),
         0x142 => out.flag("row_bcast:15", true),
         0x143 => out.flag("row_bcast:31", true),
-        _ => out.push(format_args!(" row_newbcast:{n}")),
+        0x150..=0x15f if out.arch.is_gfx11() => out.push(format_args!(" row_share:{n}")),
+        0x150..=0x15f => out.push(format_args!(" row_newbcast:{n}")),
+        _ => out.push(format_args!(" row_xmask:{n}")),
     }
     out.push(format_args!(" row_mask:{:#x} bank_mask:{:#x}", dpp.row_mask, dpp.bank_mask));
     out.flag("bound_ctrl:1", dpp.bound_ctrl);
+    out.flag("fi:1", dpp.fetch_inactive);
 }
 
 /// A list of bits: ` op_sel:[0,1,0]`.
@@ -157,13 +206,13 @@ fn source_places(row: &Row) -> &'static [u8] {
 }
 
 pub(super) fn vop3(out: &mut Text, inst: &Inst, row: &Row) {
-    if row.e64.is_some_and(|form| form.suffix) {
-        out.out.push_str("_e64");
-    }
     let mods = &inst.mods;
-    for (operand, kind) in inst.dst.into_iter().zip(row.dst) {
-        out.operand(operand, kind);
-    }
+    out.out.push_str(match has_dpp(mods) {
+        true => "_e64_dpp",
+        false if row.e64.is_some_and(|form| form.suffix) => "_e64",
+        false => "",
+    });
+    destinations(out, inst, row);
     let is_bitop3 = matches!(inst.op, Op::VBitop3B16 | Op::VBitop3B32);
     for (i, (operand, kind)) in inst.src.into_iter().zip(row.src).enumerate() {
         if operand != Operand::None {
@@ -191,9 +240,12 @@ pub(super) fn vop3(out: &mut Text, inst: &Inst, row: &Row) {
     }
     if mods.op_sel != 0 {
         // The destination's bit follows those of the sources; some conversions use that of the absent third one too.
-        let has_third = row.e64.is_some_and(|form| form.acts(13));
+        // An accumulator counts as a third source.
+        let acts = |bit| row.e64.is_some_and(|form| form.acts(bit));
+        let has_third = acts(13) || inst.op == Op::VFmacF16;
         let places: &[u8] = match source_places(row).len() {
             1 => &[0, 3],
+            3 if !acts(13) && !acts(14) => &[0, 1],
             2 if !has_third => &[0, 1, 3],
             _ => &[0, 1, 2, 3],
         };
@@ -203,6 +255,7 @@ pub(super) fn vop3(out: &mut Text, inst: &Inst, row: &Row) {
     if !is_bitop3 {
         omod(out, mods.omod);
     }
+    lanes(out, mods);
 }
 
 /// The truth table of `v_bitop3`: it takes the place of OMOD, ABS and NEG.
@@ -212,7 +265,10 @@ pub(super) fn truth_table(inst: &Inst) -> u8 {
 
 pub(super) fn vop3p(out: &mut Text, inst: &Inst, row: &Row) {
     let mods = &inst.mods;
-    let is_mix = matches!(inst.op, Op::VFmaMixF32 | Op::VFmaMixloF16 | Op::VFmaMixhiF16);
+    let is_mix = is_mix(inst.op);
+    if has_dpp(mods) {
+        out.out.push_str("_e64_dpp");
+    }
     out.operand(inst.dst[0], row.dst[0]);
     for (i, (operand, kind)) in inst.src.into_iter().zip(row.src).enumerate() {
         if operand != Operand::None {
@@ -240,6 +296,7 @@ pub(super) fn vop3p(out: &mut Text, inst: &Inst, row: &Row) {
         }
     }
     out.flag("clamp", mods.clamp);
+    lanes(out, mods);
 }
 
 pub(super) fn mai(out: &mut Text, inst: &Inst, row: &Row) {
