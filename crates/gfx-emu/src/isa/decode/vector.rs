@@ -18,7 +18,7 @@ const DPP8: u32 = 0xe9;
 const DPP8_FETCH_INACTIVE: u32 = 0xea;
 
 /// Whether the 9-bit first source says that a DPP word follows.
-pub(super) fn is_dpp(arch: Arch, code: u32) -> bool {
+fn is_dpp(arch: Arch, code: u32) -> bool {
     code == DPP || arch.is_gfx11() && matches!(code, DPP8 | DPP8_FETCH_INACTIVE)
 }
 
@@ -211,7 +211,7 @@ fn dpp(words: &mut Words, w: u32, row: &Row, enc: Encoding) -> Result<Inst, Fail
 const RESERVED_CONTROL: Bad = Bad("reserved DPP control");
 
 /// Which lanes the first source is read from: the DPP or DPP8 word that the source code asked for.
-pub(super) fn lanes(arch: Arch, mods: &mut Mods, code: u32, word: u32) -> Result<(), Bad> {
+fn lanes(arch: Arch, mods: &mut Mods, code: u32, word: u32) -> Result<(), Bad> {
     if code != DPP {
         let lanes = std::array::from_fn(|lane| bits(word, 8 + 3 * lane as u32, 3) as u8);
         mods.dpp8 = Some(Dpp8 { lanes, fetch_inactive: code == DPP8_FETCH_INACTIVE });
