@@ -187,7 +187,7 @@ fn count(result: &mut CaseResult, counting: &mut Counting, prepared: &mut dyn Pr
         known.get(name).copied().unwrap_or(unknown)
     };
     let duration_ns = result.timing.as_ref().map(|timing| timing.median_ns);
-    match counting.count(prepared, duration_ns, &kind) {
+    match counting.count(prepared, duration_ns, &kind, &mut |pass, of| watch.notice(Notice::CountPass { pass, of })) {
         Some(Ok(counted)) => result.set_counted(counted),
         Some(Err(reason)) => result.set_not_counted(reason),
         None => {}
