@@ -322,9 +322,13 @@ impl Saved {
         if old.counting != new.counting {
             let counting = |options: &Option<CountingOptions>| match options {
                 None => "nothing".to_owned(),
-                Some(CountingOptions { counters, repeats, only }) => {
+                Some(CountingOptions { counters, repeats, only, include, exclude }) => {
                     let timing = if *only { ", without timing" } else { "" };
-                    format!("{counters} in {repeats} launches a pass{timing}")
+                    let filter = |word: &str, pattern: &Option<String>| {
+                        pattern.as_ref().map_or_else(String::new, |pattern| format!(", {word} kernels `{pattern}`"))
+                    };
+                    let (only_of, but) = (filter("only of", include), filter("not of", exclude));
+                    format!("{counters} in {repeats} launches a pass{timing}{only_of}{but}")
                 }
             };
             return Some(format!(

@@ -165,7 +165,8 @@ fn a_run_with_other_options_is_refused_with_the_reason() {
     assert!(with(&|now| now.options.kernels = Some("build".into())).contains("this run's are build"));
     assert!(with(&|now| now.options.emu_sample = Some(3)).contains("--emu-sample"));
     assert!(with(&|now| now.options.flush_icache = true).contains("--flush-icache"));
-    let counting = || Some(CountingOptions { counters: "SQ_WAVES".into(), repeats: 3, only: true });
+    let counting =
+        || Some(CountingOptions { counters: "SQ_WAVES".into(), repeats: 3, only: true, include: None, exclude: None });
     let counted = with(&|now| now.options.counting = counting());
     assert!(
         counted.contains("counted nothing, this run counts SQ_WAVES in 3 launches a pass, without timing"),

@@ -190,7 +190,8 @@ fn count(
         known.get(name).copied().unwrap_or(unknown)
     };
     let duration_ns = result.timing.as_ref().map(|timing| timing.median_ns);
-    match counting.count(prepared, duration_ns, &kind_of) {
+    let mut passed = |pass, of| watch.notice(Notice::CountPass { pass, of });
+    match counting.count(prepared, duration_ns, &kind_of, &mut passed) {
         Some(Ok(counted)) => result.set_counted(counted),
         Some(Err(reason)) => result.set_not_counted(reason),
         None => {}

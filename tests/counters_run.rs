@@ -4,9 +4,16 @@
 mod common;
 
 use common::Bench;
+use kbench::counters::{Request, What};
 use kbench::report::document::CaseResult;
 use kbench::report::{RunDocument, Status};
+use kbench::worker::frame;
+use kbench::worker::message::{Open, ToChild};
 use kbench_counters::metric::Kind;
+use kbench_workload::Fp8Flavor;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 /// A GEMM of whole tiles: what matrix instructions count is what the case needs.
 const GEMM: &str = "family,dtype,shape,calls\ngemm,bf16,m=128 n=256 k=256,48\n";
@@ -81,7 +88,7 @@ fn a_profiler_that_fails_costs_the_counters_alone() {
 
 #[test]
 fn late_split_and_reordered_records_are_all_found() {
-    for fault in ["late=2", "reorder", "split", "device-lock"] {
+    for fault in ["late=2", "reorder", "split"] {
         let bench = Bench::new();
         let (run, code) = run(&bench, &["--pmc", PMC], &[("ROCM_EMU_SDK_FAULT", fault)]);
         let case = &run.cases[0];
@@ -146,4 +153,227 @@ fn an_unknown_counter_is_explained() {
     let failed = run.cases[0].counting.as_ref().unwrap().failed.as_deref().unwrap();
     assert_eq!(code, 0);
     assert!(failed.contains("SQ_WAVES"), "{failed}");
+}
+
+/// Runs and gives exit code, stdout and stderr.
+fn said(bench: &Bench, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
+    let output = bench.kbench().args(arguments).envs(variables.iter().copied()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+/// `counters run` of the GEMM on the emulated MI300X.
+const COUNT: [&str; 6] = ["counters", "run", "--shapes", "shapes.csv", "--device", "emu:mi300x"];
+
+/// The model is that of `--device`, not that of the environment: MI300A has 228 CUs of 4 SIMDs in 6 XCCs.
+#[test]
+fn the_device_that_was_asked_for_is_counted() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\ngemm,bf16,m=64 n=64 k=64,10\n");
+    let arguments = ["--device", "emu:mi300a", "--pmc", "occupancy,mfma_util", "-d", "out", "-o", "run.json"];
+    for variable in [None, Some(("ROCM_EMU_DEVICE", "mi300a"))] {
+        let mut command = bench.kbench();
+        command.args(["counters", "run", "--shapes", "shapes.csv"]).args(arguments);
+        command.env_remove("ROCM_EMU_DEVICE").envs(variable).assert().success();
+        let run = RunDocument::read(&bench.dir.path().join("run.json")).unwrap();
+        let rounded = |name: &str| (value(&run.cases[0], name) * 1e6).round();
+        assert_eq!((rounded("occupancy"), rounded("mfma_util")), (219_298.0, 265_439.0), "{variable:?}");
+        let agents = kbench_counters::rocprofv3::read_agent_info(&bench.dir.path().join("out/kbench_agent_info.csv"));
+        let agent = &agents.unwrap()[0];
+        assert_eq!((agent.numbers["Simd_Count"], agent.numbers["Num_Xcc"]), (912, 6), "{variable:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_before_anything_runs() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", GEMM);
+    for (more, words) in [
+        (["--pmc", "NOPE"], "`NOPE` is neither a counter nor a metric"),
+        (["--pmc", "SQ_WAVE"], "SQ_WAVES"),
+        (["--pmc", ","], "the list of counters is empty"),
+        (["--counters", "nope"], "there is no counter set `nope`"),
+        (["--ring-size", "1KiB"], "at least 4KiB"),
+        (["--ring-size", "1TiB"], "at most 16GiB"),
+    ] {
+        let (code, out, error) = said(&bench, &[&COUNT[..], &more].concat(), &[]);
+        assert!(code == 2 && out.is_empty() && error.contains(words), "{more:?}: {code} {out}{error}");
+    }
+    let host = ["counters", "run", "--shapes", "shapes.csv", "--device", "host"];
+    let (code, _, error) = said(&bench, &host, &[]);
+    assert!(code == 2 && error.contains("the host's CPU is not counted"), "{code} {error}");
+}
+
+/// Only counters were wanted: without any the run has failed, and says so once.
+#[test]
+fn a_run_that_counts_nothing_fails() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", GEMM);
+    for (fault, words) in [
+        ("locked", "another tool"),
+        ("unregistered", "rocprofiler-register"),
+        ("permission-denied", "CAP_PERFMON"),
+        ("unsupported-agent", "39"),
+        ("abort@start_context", "SIGABRT"),
+    ] {
+        let arguments = [&COUNT[..], &["--pmc", "SQ_WAVES", "-d", "out"]].concat();
+        let (code, _, error) = said(&bench, &arguments, &[("ROCM_EMU_SDK_FAULT", fault)]);
+        let last = error.lines().last().unwrap_or_default();
+        assert_eq!(code, 5, "{fault}: {error}");
+        assert!(last.starts_with("kbench: ") && last.contains(words), "{fault}: {error}");
+        assert!(last.ends_with("no file was written to out") && !bench.dir.path().join("out").exists(), "{error}");
+    }
+    let hip = ["counters", "run", "--shapes", "shapes.csv", "--device", "hip"];
+    let (code, _, error) = said(&bench, &hip, &[("KBENCH_HIP_LIB", "/nonexistent/libamdhip64.so")]);
+    assert_eq!((code, error.matches("no GPU can be driven through HIP").count()), (5, 1), "{error}");
+}
+
+#[test]
+fn the_kernels_of_an_input_file_are_counted_and_no_others() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", &format!("{GEMM}rmsnorm,bf16,rows=4 hidden=256,20\n"));
+    let job = |counters: &str, include: &str| {
+        format!("  - pmc: [{counters}]\n    kernel_include_regex: \"{include}\"\n    kernel_exclude_regex: silu\n")
+    };
+    bench.file("one.yaml", &format!("jobs:\n{}{}", job("SQ_WAVES", "rmsnorm"), job("TCC_HIT_sum", "rmsnorm")));
+    let arguments = [&COUNT[..], &["-o", "run.json", "-i", "one.yaml"]].concat();
+    let (code, _, error) = said(&bench, &arguments, &[]);
+    assert_eq!(code, 0, "{error}");
+    let run = RunDocument::read(&bench.dir.path().join("run.json")).unwrap();
+    let case = |family: &str| run.cases.iter().find(|case| case.family.name() == family).unwrap();
+    let (counted, other) = (case("rmsnorm"), case("gemm"));
+    assert!(counted.counting.as_ref().unwrap().failed.is_none() && counted.counters.contains_key("TCC_HIT_sum"));
+    let why = other.counting.as_ref().unwrap().failed.as_deref().unwrap();
+    assert!(why.contains("kernel_include_regex"), "{why}");
+    bench.file("two.yaml", &format!("jobs:\n{}{}", job("SQ_WAVES", "rmsnorm"), job("TCC_HIT_sum", "gemm")));
+    let (code, _, error) = said(&bench, &[&COUNT[..], &["-i", "two.yaml"]].concat(), &[]);
+    assert!(code == 2 && error.contains("jobs 1 and 2 choose different kernels"), "{code} {error}");
+    bench.file("bad.yaml", &format!("jobs:\n{}", job("SQ_WAVES", "(")));
+    let (code, _, error) = said(&bench, &[&COUNT[..], &["-i", "bad.yaml"]].concat(), &[]);
+    assert!(code == 2 && error.contains("`kernel_include_regex`"), "{code} {error}");
+    bench.file(
+        "unused.yaml",
+        "jobs:\n  - pmc: [SQ_WAVES]\n    kernel_trace: True\n    kernel_iteration_range: \"[1]\"\n",
+    );
+    let (code, _, error) = said(&bench, &[&COUNT[..], &["-i", "unused.yaml"]].concat(), &[]);
+    let words = "unused.yaml: job 1: not used here: kernel_trace, kernel_iteration_range";
+    assert!(code == 0 && error.contains(words), "{code} {error}");
+}
+
+/// What the SDK tells on stderr alone is in the result.
+#[test]
+fn a_device_that_could_not_be_locked_is_told_in_the_result() {
+    let bench = Bench::new();
+    let (run, code) = run(&bench, &["--pmc", PMC], &[("ROCM_EMU_SDK_FAULT", "device-lock")]);
+    let counting = run.cases[0].counting.as_ref().unwrap();
+    assert_eq!((code, counting.failed.as_deref()), (0, None));
+    assert!(counting.incomplete.len() == 1 && counting.incomplete[0].contains("could not be locked"), "{counting:?}");
+    let failed = not_counted(&[("ROCM_EMU_SDK_FAULT", "permission-denied")]);
+    assert!(failed.contains("CAP_PERFMON") && failed.contains("perf_event_paranoid"), "{failed}");
+}
+
+/// The tables do not have CU_NUM, the device's own list does.
+#[test]
+fn counters_that_only_the_device_knows_are_counted() {
+    let bench = Bench::new();
+    let (run, code) = run(&bench, &["--pmc", "CU_NUM"], &[]);
+    let counting = run.cases[0].counting.as_ref().unwrap();
+    assert_eq!((code, counting.failed.as_deref()), (0, None));
+    assert_eq!(value(&run.cases[0], "CU_NUM"), 304.0);
+}
+
+#[test]
+fn a_device_confirms_a_plan_and_lists_its_own_counters() {
+    let bench = Bench::new();
+    let plan = ["counters", "plan", "--device", "emu:mi210", "--pmc", "FETCH_SIZE,CU_NUM", "--format", "json"];
+    let (code, out, error) = said(&bench, &plan, &[]);
+    assert_eq!(code, 0, "{error}");
+    let plan: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&plan["plans"][0]["confirmed"], &plan["plans"][0]["arch"]), (&true.into(), &"gfx90a".into()));
+    // gfx90a's names of the requests to memory.
+    assert!(plan["plans"][0]["passes"][0]["counters"].as_array().unwrap().contains(&"TCC_EA_RDREQ".into()), "{plan}");
+    let (_, out, _) = said(&bench, &["counters", "list", "--device", "emu:mi300x", "--format", "json"], &[]);
+    let list: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let has = |name: &str| list["counters"].as_array().unwrap().iter().any(|counter| counter["name"] == name);
+    assert!(has("CU_NUM") && has("SQ_WAVES") && !has("MeanOccupancyPerCU"), "{list}");
+    for (arguments, code, words) in [
+        (["plan", "--device", "emu:mi300x", "--pmc", "NOPE"], 2, "`NOPE`"),
+        (["plan", "--device", "host", "--pmc", "SQ_WAVES"], 2, "the host's CPU is not counted"),
+        (["plan", "--device", "emu:mi300x", "--arch", "gfx942"], 2, "cannot be used with"),
+    ] {
+        let (found, _, error) = said(&bench, &[&["counters"][..], &arguments].concat(), &[]);
+        assert!(found == code && error.contains(words), "{arguments:?}: {found} {error}");
+    }
+    let fault = [("ROCM_EMU_SDK_FAULT", "locked")];
+    let (code, _, error) = said(&bench, &["counters", "list", "--device", "emu:mi300x"], &fault);
+    assert!(code == 5 && error.contains("another tool"), "{code} {error}");
+}
+
+/// Durations of an emulated GPU are bounds, also where its files are read again.
+#[test]
+fn files_of_an_emulated_gpu_do_not_pass_for_measurements() {
+    let bench = Bench::new();
+    run(&bench, &["counters", "run", "--pmc", "clock_mhz,mfma_tflops,FETCH_SIZE", "-d", "out"], &[]);
+    for file in ["out/kbench_counter_collection.csv", "out/kbench_results.db"] {
+        let (_, table, _) = said(&bench, &["counters", "import", file], &[]);
+        assert!(table.contains("calls, bound ") && table.contains("nothing was measured"), "{file}: {table}");
+        assert!(!table.contains("clock_mhz") && !table.contains("TFLOP/s"), "{file}: {table}");
+        let (_, document, _) = said(&bench, &["counters", "import", file, "--format", "json"], &[]);
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let case = &document["cases"][0];
+        assert!(case["duration_ns"].is_null() && case["bound_ns"].as_f64().unwrap() > 0.0, "{case}");
+        assert_eq!(document["device"]["emulated"], true);
+        let kinds = case["counters"].as_object().unwrap().values().map(|counter| counter["kind"].as_str().unwrap());
+        assert!(kinds.clone().count() > 2 && kinds.clone().all(|kind| kind != "measured"), "{case}");
+    }
+    for source in ["out", "out/kbench_kernel_trace.csv", "out/kbench_results.db"] {
+        let (_, document, _) = said(&bench, &["inventory", source, "--format", "json"], &[]);
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let codes = document["health"].as_array().unwrap().iter().map(|finding| &finding["code"]);
+        assert!(codes.clone().any(|code| code == "emulated_durations"), "{source}: {document}");
+    }
+}
+
+#[test]
+fn launches_do_not_count_twice() {
+    let bench = Bench::new();
+    run(&bench, &["counters", "run", "--pmc", "FETCH_SIZE", "-d", "out"], &[]);
+    run(&bench, &["counters", "run", "--pmc", "TCC_HIT_sum", "-d", "other"], &[]);
+    let csv = "out/kbench_counter_collection.csv";
+    for (twice, words) in [(csv, "it is given twice"), ("out/kbench_results.db", "its launches are those of")] {
+        let (code, _, error) = said(&bench, &["counters", "import", csv, twice], &[]);
+        assert!(code == 2 && error.contains(words), "{twice}: {code} {error}");
+    }
+    let (code, out, error) = said(&bench, &["counters", "import", csv, "other/kbench_counter_collection.csv"], &[]);
+    assert!(code == 0 && out.contains("6 calls"), "{code} {out}{error}");
+    let (_, _, error) = said(&bench, &["counters", "import", "none.csv"], &[]);
+    assert_eq!(error.matches("No such file").count(), 1, "{error}");
+}
+
+/// The SDK sets environment variables when it is configured: no other thread may run then.
+#[test]
+fn the_profiler_is_configured_while_the_process_has_one_thread() {
+    let bench = Bench::new();
+    let request = Request::new(What::List("SQ_WAVES".to_owned()));
+    let device = "emu:mi300x".parse().unwrap();
+    let open = Open { counters: Some(request), ..Open::new(&device, Fp8Flavor::Ocp, None, None) };
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kbench"))
+        .arg("worker")
+        .current_dir(bench.dir.path())
+        .env("ROCM_EMU_SDK_FAULT", "hang@force_configure")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    frame::send(&mut child.stdin.take().unwrap(), &ToChild::Open(open)).unwrap();
+    // The sleep of a thread that hangs is the only sign of where it is: nothing else of a worker sleeps for so long.
+    let wchan = PathBuf::from(format!("/proc/{}/wchan", child.id()));
+    let until = Instant::now() + Duration::from_secs(60);
+    while !std::fs::read_to_string(&wchan).is_ok_and(|at| at.contains("nanosleep")) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(threads, 1);
 }

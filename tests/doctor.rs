@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Bench;
+use common::{Bench, built};
 use serde_json::Value;
 use std::path::Path;
 
@@ -109,4 +109,14 @@ fn devices_are_listed_as_the_device_option_takes_them() {
         assert!(devices.iter().all(|device| device["kind"] != "hip"));
         assert!(list["hip_error"].is_string(), "the list says why there is no GPU");
     }
+}
+
+/// hiprtc is looked for in the HIP that was named and beside it: the search brings no second HIP into the process.
+#[test]
+fn a_hip_that_is_named_stays_the_only_one() {
+    let Some(library) = built("libamdhip64.so") else { return };
+    let (report, _) = document(&["doctor"], &[("KBENCH_HIP_LIB", library.to_str().unwrap())]);
+    let hip = &report["hip"]["answered"];
+    assert_eq!(hip["library"].as_str(), library.canonicalize().unwrap().to_str());
+    assert_eq!(hip["duplicates"].as_array().map(Vec::len), Some(0), "{hip:#}");
 }

@@ -23,7 +23,7 @@ fn bench() -> Option<Bench> {
     let compiled = Command::new("clang-19")
         .current_dir(bench.dir.path())
         .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-O3"])
-        .args(["--offload-arch=gfx942", "-o", "k.co", "k.hip"])
+        .args(["-gline-tables-only", "--offload-arch=gfx942", "-o", "k.co", "k.hip"])
         .status();
     if !compiled.is_ok_and(|status| status.success()) {
         assert!(std::env::var_os("CI").is_none(), "clang-19 is missing");
@@ -95,6 +95,11 @@ fn wrong_arguments_are_explained() {
     wrong(&["--arg", "in:no.bin", "--arg", "null", "--arg", "f32:1", "--arg", "u32:1"], "no.bin could not be read");
     wrong(&["--arg", "u32:1", "--arg", "null", "--arg", "f32:1", "--arg", "u32:1"], "argument 0 of `axpy` has 8 B");
     wrong(&["--arg", "@0=null", "--arg", "null"], "@OFFSET");
+    wrong(&["--arg", "@4294967296=null"], "ends at byte 65536");
+    wrong(&["--arg", "@0=null", "--arg", "@4=u32:1"], "overlap");
+    wrong(&["--arg", "null", "--arg", "null", "--arg", "f32:1e40", "--arg", "u32:1"], "out of the range");
+    wrong(&["--sample", "0"], "0 is not in");
+    wrong(&["--device", "no.toml"], "no.toml could not be read");
     wrong(&["--device", "mi1"], "mi1");
     wrong(&["--device", "mi210"], "needs a code object for gfx90a");
     bench
@@ -105,4 +110,36 @@ fn wrong_arguments_are_explained() {
         .stderr(contains("axpy, spin"));
     bench.kbench().args(["emu", "k.hip", "--grid", "1", "--block", "64"]).assert().code(2);
     bench.kbench().args(["emu", "k.co", "--grid", "0", "--block", "64"]).assert().code(2).stderr(contains("no size"));
+}
+
+#[test]
+fn source_lines_are_told_where_there_is_debug_information() {
+    let Some(bench) = bench() else { return };
+    let arguments = ["--arg", "zero:4000", "--arg", "zero:4000", "--arg", "f32:2", "--arg", "u32:1000"];
+    let output = bench.kbench().args(LAUNCH).args(arguments).args(["--format", "json"]).output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lines = document["lines"].as_array().unwrap();
+    // Lines 3 and 4 of the source are the kernel's two statements.
+    let of =
+        |line: u64| lines.iter().find(|found| found["line"] == line).and_then(|found| found["instructions"].as_u64());
+    assert!(of(4).unwrap() >= 16 && of(3).unwrap() >= 16, "{lines:?}");
+    let counts: Vec<u64> = lines.iter().map(|found| found["instructions"].as_u64().unwrap()).collect();
+    assert!(counts.is_sorted_by(|a, b| a >= b), "{counts:?}");
+    bench.kbench().args(LAUNCH).args(arguments).assert().success().stdout(contains("most executed lines:"));
+}
+
+/// A model in a file, here one of half an MI300X.
+#[test]
+fn a_model_of_ones_own_is_a_file() {
+    let Some(bench) = bench() else { return };
+    let model = include_str!("../crates/gfx-emu/models/mi300x.toml");
+    let mine =
+        model.replace("AMD Instinct MI300X", "Half an MI300X").replace("xcds = { value = 8", "xcds = { value = 4");
+    assert_ne!(mine, model);
+    bench.file("mine.toml", &mine);
+    let arguments =
+        ["--device", "mine.toml", "--arg", "zero:4000", "--arg", "zero:4000", "--arg", "f32:2", "--arg", "u32:1"];
+    bench.kbench().args(LAUNCH).args(arguments).assert().success().stdout(contains("Half an MI300X (emulated)"));
+    bench.file("broken.toml", "name = 1");
+    bench.kbench().args(LAUNCH).args(["--device", "broken.toml"]).assert().code(2).stderr(contains("broken.toml"));
 }

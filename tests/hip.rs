@@ -169,3 +169,28 @@ fn scripted_clocks_are_timed_and_told_as_that() {
     assert!(refused > 0.0 && refused / launches < 0.4, "{refused} of {launches}");
     assert!(timing.samples_ns.iter().all(|ns| *ns > 0.0));
 }
+
+/// A destructor returns nothing: what fails when memory is given back is a line after the case.
+#[test]
+fn releases_that_fail_are_told() {
+    let Some(library) = built("libamdhip64.so") else { return };
+    let bench = Bench::new();
+    // All of HIP but one function comes from the library that it is linked with.
+    bench.file("shim.c", "int hipFree(void *address) { (void)address; return 1; }\n");
+    let linked = std::process::Command::new("cc")
+        .current_dir(bench.dir.path())
+        .args(["-shared", "-fPIC", "-o", "shim.so", "shim.c", "-Wl,--no-as-needed"])
+        .arg(&library)
+        .arg(format!("-Wl,-rpath,{}", library.parent().unwrap().display()))
+        .status();
+    if !linked.is_ok_and(|status| status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "cc is missing");
+        println!("skipped: no cc");
+        return;
+    }
+    bench.file("shapes.csv", SHAPES);
+    let mut command = bench.kbench();
+    command.args(["--shapes", "shapes.csv", "--device", "hip", "--family", "rmsnorm"]);
+    let said = predicate::str::contains("rmsnorm").and(predicate::str::contains("giving back what a case used failed"));
+    command.env("KBENCH_HIP_LIB", bench.dir.path().join("shim.so")).assert().success().stderr(said);
+}

@@ -130,7 +130,7 @@ impl Bench {
             scripted: false,
         };
         let others = others.iter().map(|&other| other.to_owned()).collect();
-        let hello = Hello { version, info, environment: BTreeMap::new(), others };
+        let hello = Hello { version, info, environment: BTreeMap::new(), others, surveyed: None };
         let text = serde_json::to_vec(&ToParent::Hello(Box::new(hello))).unwrap();
         std::fs::write(self.dir.path().join("hello.json"), text).unwrap();
     }

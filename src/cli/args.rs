@@ -2,7 +2,7 @@
 
 use super::ab::{AbArgs, SelfcheckArgs};
 use super::compare::CompareArgs;
-use super::counters::CountersArgs;
+use super::counters::{CountersArgs, counter_list, counter_set, ring_size};
 use super::doctor::{DevicesArgs, DoctorArgs};
 use super::emu::EmuArgs;
 use super::kernels::{BuildArgs, KernelsArgs};
@@ -234,16 +234,16 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR|FILE.toml")]
     pub kernels: Option<PathBuf>,
     /// Collect a set of hardware counters of each case: default, memory, compute, lds, occupancy or all
-    #[arg(long, value_name = "SET", conflicts_with = "pmc")]
+    #[arg(long, value_name = "SET", conflicts_with = "pmc", value_parser = counter_set)]
     pub counters: Option<String>,
     /// Collect these counters and metrics of each case, e.g. FETCH_SIZE,SQ_WAVES
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", value_parser = counter_list)]
     pub pmc: Option<String>,
     /// Launches that each pass of counters takes; medians are reported
     #[arg(long, default_value_t = DEFAULT_REPEATS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub pmc_repeats: u32,
     /// Memory between the profiler's callbacks and kbench, e.g. 64MiB
-    #[arg(long, default_value = "64MiB", value_name = "SIZE")]
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = ring_size)]
     pub ring_size: Size,
     /// What happens when it is full: lossless (the profiler waits), drop-newest or overwrite-oldest
     #[arg(long, default_value = "lossless", value_name = "POLICY")]
@@ -309,7 +309,7 @@ impl RunArgs {
             (None, None) => return None,
         };
         let (repeats, ring_size, ring_policy) = (self.pmc_repeats, self.ring_size, self.ring_policy);
-        Some(Request { what, repeats, ring_size, ring_policy, only_count: false, keep_records: false })
+        Some(Request { repeats, ring_size, ring_policy, ..Request::new(what) })
     }
 }
 

@@ -1,8 +1,11 @@
 //! Arguments of `kbench counters`.
 
 use super::RunArgs;
+use crate::device::DeviceSpec;
 use clap::{Args, Subcommand, ValueEnum};
 use kbench_counters::Arch;
+use kbench_counters::ring::{self, Size};
+use kbench_counters::set::CounterSet;
 use std::path::PathBuf;
 
 /// Arguments of `counters`.
@@ -39,7 +42,7 @@ pub struct CountersRunArgs {
     /// Also write rocprofv3's files (counter_collection, kernel_trace and agent_info as CSV, and a rocpd database) into this folder
     #[arg(short = 'd', long, value_name = "DIR")]
     pub output_directory: Option<PathBuf>,
-    /// rocprofv3's input file (pmc: lines, or jobs in YAML or JSON): the counters of its jobs
+    /// rocprofv3's input file (pmc: lines, or jobs in YAML or JSON): the counters of its jobs, of the kernels that they choose
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["pmc", "counters"])]
     pub input: Option<PathBuf>,
     /// What is run.
@@ -53,6 +56,9 @@ pub struct CountersListArgs {
     /// Architecture
     #[arg(long, default_value = "gfx942", value_name = "ARCH")]
     pub arch: Arch,
+    /// Ask this device instead of the tables (auto, hip[:N], emu[:MODEL]): what it lists
+    #[arg(long, value_name = "DEVICE", conflicts_with = "arch")]
+    pub device: Option<DeviceSpec>,
     /// Only counters of these blocks (SQ, TCC, ...)
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub block: Vec<String>,
@@ -67,11 +73,14 @@ pub struct CountersPlanArgs {
     /// Architecture
     #[arg(long, default_value = "gfx942", value_name = "ARCH")]
     pub arch: Arch,
+    /// Ask this device instead of the tables (auto, hip[:N], emu[:MODEL]): its profiler confirms the passes
+    #[arg(long, value_name = "DEVICE", conflicts_with = "arch")]
+    pub device: Option<DeviceSpec>,
     /// A set: default, memory, compute, lds, occupancy, all
-    #[arg(long, value_name = "SET", conflicts_with_all = ["pmc", "input"])]
+    #[arg(long, value_name = "SET", conflicts_with_all = ["pmc", "input"], value_parser = counter_set)]
     pub counters: Option<String>,
     /// Counters and metrics, with commas between them
-    #[arg(long, value_name = "LIST", conflicts_with = "input")]
+    #[arg(long, value_name = "LIST", conflicts_with = "input", value_parser = counter_list)]
     pub pmc: Option<String>,
     /// rocprofv3's input file: pmc: lines (.txt), or jobs in YAML or JSON
     #[arg(short, long, value_name = "FILE")]
@@ -105,4 +114,38 @@ pub enum CountersFormat {
     Table,
     /// One document.
     Json,
+}
+
+/// The name of a set.
+pub(super) fn counter_set(text: &str) -> Result<String, String> {
+    CounterSet::check_name(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
+/// A list of names; which of them there are, the device says.
+pub(super) fn counter_list(text: &str) -> Result<String, String> {
+    CounterSet::check_list(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
+/// A size that a ring may have.
+pub(super) fn ring_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error: ring::ParseSizeError| error.to_string())?;
+    ring::check(size).map_err(|error| error.to_string())?;
+    Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_device_could_take_is_refused() {
+        assert!(counter_set("memory").is_ok() && counter_set("nope").is_err());
+        assert!(counter_list("ANY,NAMES").is_ok() && counter_list(",").is_err());
+        for text in ["1KiB", "1TiB", "much"] {
+            assert!(ring_size(text).is_err(), "{text}");
+        }
+        assert_eq!(ring_size("4KiB").unwrap().bytes(), 4096);
+    }
 }

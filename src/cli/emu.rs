@@ -18,8 +18,8 @@ pub struct EmuArgs {
     /// Work-items of a workgroup: X, X,Y or X,Y,Z
     #[arg(long, value_name = "X,Y,Z", value_parser = dimensions)]
     pub block: [u32; 3],
-    /// Which GPU: a model's name; by default one that the code object is for
-    #[arg(long, value_name = "MODEL")]
+    /// Which GPU: a model's name, or a file with a model of your own (docs/emulated-gpu.md); by default one that the code object is for
+    #[arg(long, value_name = "MODEL|FILE.toml")]
     pub device: Option<String>,
     /// Argument, in the order of the kernel's: u32:N, i32:N, u64:N, i64:N, f32:X, f64:X, in:FILE (a buffer with a file's bytes),
     /// out:BYTES:FILE (a zeroed buffer, written to a file afterwards), inout:FILE:OUT, zero:BYTES, null; with @OFFSET= before it,
@@ -33,7 +33,7 @@ pub struct EmuArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub lds: u32,
     /// Run only N workgroups, spread over the grid
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub sample: Option<u64>,
     /// How accesses are held to buffers: exact, or page as hardware does (reads inside a buffer's last page pass)
     #[arg(long, value_enum, default_value_t = BoundsChoice::Exact, value_name = "HOW")]

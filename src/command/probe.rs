@@ -72,7 +72,13 @@ pub(crate) fn answer() -> io::Result<()> {
 
 fn probe() -> HipProbe {
     let mut found = HipProbe::default();
-    match Runtime::open() {
+    let opened = Runtime::open();
+    // hiprtc out of another installation would bring a second HIP, and the finding of it.
+    let compiler = match &opened {
+        Ok(runtime) => Compiler::open_with(runtime),
+        Err(_) => Compiler::open(),
+    };
+    match opened {
         Ok(runtime) => {
             found.library = Some(runtime.library().to_owned());
             found.runtime_version = runtime.runtime_version().ok().map(|version| version.to_string());
@@ -85,7 +91,7 @@ fn probe() -> HipProbe {
         }
         Err(error) => found.error = Some(error.to_string()),
     }
-    match Compiler::open() {
+    match compiler {
         Ok(compiler) => {
             found.hiprtc = Some(compiler.library().to_owned());
             found.hiprtc_version = compiler.version().ok().map(|(major, minor)| format!("{major}.{minor}"));

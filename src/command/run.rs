@@ -34,14 +34,40 @@ const USUAL_BUDGET: Duration = Duration::from_secs(30);
 /// # Errors
 /// On bad input, on an output that cannot be written, on a device without peaks.
 pub fn run(args: &RunArgs) -> Outcome {
-    run_with(args, args.counters(), &mut None)
+    run_with(args, args.counters(), &mut Counts::default())
 }
 
-/// Runs with these counters. `records` takes the counted dispatches where they are asked for.
+/// What a run has of counters, for who wants nothing else of it.
+#[derive(Default)]
+pub(super) struct Counts {
+    /// The counted dispatches, where they are asked for.
+    pub(super) records: Option<Run>,
+    /// Cases of the run.
+    pub(super) cases: usize,
+    /// Those of them that have counters.
+    pub(super) counted: usize,
+    /// Why the first of the others has none.
+    pub(super) why: Option<String>,
+}
+
+impl Counts {
+    fn note(&mut self, cases: &[CaseResult], records: Option<Run>) {
+        let is_counted = |case: &&CaseResult| case.counting.as_ref().is_some_and(|counting| counting.failed.is_none());
+        let why = |case: &CaseResult| {
+            case.counting.as_ref().and_then(|counting| counting.failed.clone()).or(case.reason.clone())
+        };
+        self.records = records;
+        self.cases = cases.len();
+        self.counted = cases.iter().filter(is_counted).count();
+        self.why = cases.iter().find(|case| !is_counted(case)).and_then(why);
+    }
+}
+
+/// Runs with these counters; `counts` takes what there is of them.
 ///
 /// # Errors
 /// As [`run`].
-pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut Option<Run>) -> Outcome {
+pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, counts: &mut Counts) -> Outcome {
     if args.shapes.is_empty() {
         return Err(usage(
             "no profile was given: `kbench --shapes FILE|DIR` replays one, `kbench --help` shows examples",
@@ -90,14 +116,14 @@ pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, records: &mut 
         interrupted: false,
     };
     let sinks = Sinks::new(args, format, keeps_records, document.device.clone())?;
-    let outcome = Counted { records, keeps_records, not_counted };
+    let outcome = Counted { counts, keeps_records, not_counted };
     replay(args, &mut supervisor, (&plan, &peaks), document, &sinks, saved, outcome)
 }
 
-/// What a run has with counters: where dispatches go, and why there are none.
+/// What becomes of counters: where they are noted, and why there are none.
 struct Counted<'r> {
-    records: &'r mut Option<Run>,
-    /// They go to rocprofv3's files.
+    counts: &'r mut Counts,
+    /// Dispatches go to rocprofv3's files.
     keeps_records: bool,
     not_counted: Option<String>,
 }
@@ -106,11 +132,13 @@ struct Counted<'r> {
 /// without it, and the reason is given.
 fn opened<'a>(args: &RunArgs, open: Open) -> Result<(Supervisor<'a>, Option<String>), Failure> {
     match super::open_worker(&args.on, open.clone()) {
-        Err(failure) if open.counters.is_some() && failure.exit == Exit::Device => {
+        Err(failure)
+            if open.counters.as_ref().is_some_and(|request| !request.only_count) && failure.exit == Exit::Device =>
+        {
+            let supervisor = super::open_worker(&args.on, Open { counters: None, ..open })?;
             let reason = format!("{:#}", failure.error);
             note(&format!("without counters, because the device could not be opened with the profiler: {reason}"));
-            let open = Open { counters: None, ..open };
-            Ok((super::open_worker(&args.on, open)?, Some(reason)))
+            Ok((supervisor, Some(reason)))
         }
         opened => opened.map(|supervisor| (supervisor, None)),
     }
@@ -175,7 +203,7 @@ fn replay<'a>(
     replay.show()?;
     supervisor.run(&replay.open_tasks(), peaks, &stop, &mut replay)?;
     let (cases, journal, found) = replay.into_results();
-    *counted.records = found;
+    counted.counts.note(&cases, found);
     document.interrupted = stop.load(Ordering::SeqCst);
     document.cases = cases;
     let finished = sinks.finish(&document);

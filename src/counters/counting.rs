@@ -1,8 +1,8 @@
 //! Whether and how the cases of a device's process are counted.
 
 use super::profiler::{CaseCounters, Profiler, ProfilerError};
-use super::request::Request;
-use crate::device::{Device, DeviceSpec, Prepared};
+use super::request::{Request, Survey, Surveyed};
+use crate::device::{Device, DeviceSpec, Kind as DeviceKind, Prepared};
 use kbench_counters::metric::Kind;
 use rocprofiler_sdk_sys::{OpenError, OpenOptions, Sdk};
 use std::path::Path;
@@ -19,7 +19,35 @@ pub enum Counting {
     /// The profiler.
     Ready(Box<Profiler>),
     /// It cannot be had; each case says why. Times are not lost because of counters.
-    Failed(String),
+    Failed(NotCounted),
+}
+
+/// Why nothing is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotCounted {
+    /// One paragraph.
+    pub reason: String,
+    /// True for a mistake of the user, not a failure of device or SDK.
+    pub is_usage: bool,
+}
+
+impl From<ProfilerError> for NotCounted {
+    fn from(error: ProfilerError) -> Self {
+        Self { reason: error.to_string(), is_usage: error.is_usage() }
+    }
+}
+
+impl NotCounted {
+    /// The host's CPU has no counters here.
+    pub fn host() -> Self {
+        let reason = "the host's CPU is not counted: --device hip or emu has counters".to_owned();
+        Self { reason, is_usage: true }
+    }
+
+    fn no_address() -> Self {
+        let reason = "the device does not tell its PCI address, by which rocprofiler-sdk would know it".to_owned();
+        Self { reason, is_usage: false }
+    }
 }
 
 impl Counting {
@@ -27,27 +55,49 @@ impl Counting {
     pub fn configure(request: Option<Request>, spec: &DeviceSpec) -> Self {
         let Some(request) = request else { return Counting::Off };
         if *spec == DeviceSpec::Host {
-            return Counting::Failed("the host's CPU is not counted: --device hip or emu has counters".to_owned());
+            return Counting::Failed(NotCounted::host());
         }
         let profiler = sdk_of(spec).and_then(|sdk| Profiler::configure(sdk, request));
         match profiler {
             Ok(profiler) => Counting::Ready(Box::new(profiler)),
-            Err(error) => Counting::Failed(error.to_string()),
+            Err(error) => Counting::Failed(error.into()),
         }
     }
 
     /// Finds the device that has been opened, and plans.
     pub fn attach(&mut self, device: &dyn Device) {
         if let Counting::Ready(profiler) = self {
+            let is_emulated = device.info().kind == DeviceKind::Emu;
             let attached = match device.pci() {
-                Some(pci) => profiler.attach(&pci, &device.info().arch).map_err(|error| error.to_string()),
-                None => {
-                    Err("the device does not tell its PCI address, by which rocprofiler-sdk would know it".to_owned())
-                }
+                Some(pci) => profiler.attach(&pci, &device.info().arch, is_emulated).map_err(NotCounted::from),
+                None => Err(NotCounted::no_address()),
             };
-            if let Err(reason) = attached {
-                *self = Counting::Failed(reason);
+            if let Err(why) = attached {
+                *self = Counting::Failed(why);
             }
+        }
+    }
+
+    /// Says what the device that has been opened can count, and plans requests; nothing is counted.
+    ///
+    /// # Errors
+    /// Why it cannot be said.
+    pub fn survey(&self, device: &dyn Device, survey: &Survey) -> Result<Surveyed, NotCounted> {
+        match self {
+            Counting::Off => Err(NotCounted { reason: "no profiler was asked for".to_owned(), is_usage: false }),
+            Counting::Failed(why) => Err(why.clone()),
+            Counting::Ready(profiler) => {
+                let pci = device.pci().ok_or_else(NotCounted::no_address)?;
+                Ok(profiler.survey(&pci, &device.info().arch, survey)?)
+            }
+        }
+    }
+
+    /// Why nothing can be counted in this process, when that is known.
+    pub fn failure(&self) -> Option<&NotCounted> {
+        match self {
+            Counting::Failed(why) => Some(why),
+            Counting::Off | Counting::Ready(_) => None,
         }
     }
 
@@ -56,18 +106,20 @@ impl Counting {
         matches!(self, Counting::Ready(profiler) if profiler.request().only_count)
     }
 
-    /// Counts a case that has been verified; `None` when nothing was asked for.
+    /// Counts a case that has been verified; `None` when nothing was asked for. `replaying` is told before each replay which pass of how
+    /// many it is of.
     pub fn count(
         &mut self,
         prepared: &mut dyn Prepared,
         duration_ns: Option<f64>,
         kind: &dyn Fn(&str) -> Kind,
+        replaying: &mut dyn FnMut(usize, usize),
     ) -> Option<Result<CaseCounters, String>> {
         match self {
             Counting::Off => None,
-            Counting::Failed(reason) => Some(Err(reason.clone())),
+            Counting::Failed(why) => Some(Err(why.reason.clone())),
             Counting::Ready(profiler) => {
-                Some(profiler.collect(prepared, duration_ns, kind).map_err(|error| error.to_string()))
+                Some(profiler.collect(prepared, duration_ns, kind, replaying).map_err(|error| error.to_string()))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What the SDK's callbacks and the collection share. Callbacks copy and return; nothing here calls HIP.
 
+use super::request::KernelChoice;
 use kbench_counters::collect::wire::{ENTRY_BYTES, Entry, HEADER_BYTES, Header, Position};
 use kbench_counters::ring::Producer;
 use rocprofiler_sdk_sys::Sdk;
@@ -17,8 +18,22 @@ const DIMENSIONS: std::ops::RangeInclusive<u64> = 1..=7;
 struct Now {
     /// The configuration of the pass; without one nothing is counted.
     config: Option<CounterConfig>,
-    /// Dispatches that were given it, in order.
-    launched: Vec<Dispatch>,
+    replayed: Replayed,
+}
+
+/// What the SDK told of one replay of a case.
+#[derive(Default)]
+pub(super) struct Replayed {
+    /// Dispatches of the case, counted or not.
+    pub(super) seen: usize,
+    /// Those that are counted, in order, with their place among all.
+    pub(super) launched: Vec<(usize, Dispatch)>,
+}
+
+/// A kernel, and whether its launches are counted.
+struct Known {
+    symbol: KernelSymbol,
+    is_chosen: bool,
 }
 
 /// Reading of instance ids, with the memory that a record is put together in.
@@ -36,9 +51,15 @@ struct Reader {
 pub(super) struct Shared {
     now: Mutex<Now>,
     /// Kernels by the SDK's number. Dispatches of the runtime's own (copies, fills) are nobody's.
-    kernels: RwLock<HashMap<u64, KernelSymbol>>,
+    kernels: RwLock<HashMap<u64, Known>>,
+    choice: KernelChoice,
     reader: Mutex<Reader>,
     ring: Producer,
+}
+
+/// A kernel's name for people.
+pub(super) fn demangled(name: &str) -> String {
+    kbench_profile::names::demangle(name).unwrap_or_else(|| name.to_owned())
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,14 +67,14 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(super) fn new(sdk: &'static Sdk, ring: Producer) -> Self {
+    pub(super) fn new(sdk: &'static Sdk, ring: Producer, choice: KernelChoice) -> Self {
         let reader = Reader {
             ids: InstanceIds::new(sdk),
             indices: HashMap::new(),
             positions: HashMap::new(),
             entries: Vec::new(),
         };
-        Self { now: Mutex::default(), kernels: RwLock::default(), reader: Mutex::new(reader), ring }
+        Self { now: Mutex::default(), kernels: RwLock::default(), choice, reader: Mutex::new(reader), ring }
     }
 
     /// The counters of the collection: the SDK's number of each, in the order of the collection's list.
@@ -65,39 +86,47 @@ impl Shared {
     pub(super) fn begin(&self, config: CounterConfig) {
         let mut now = lock(&self.now);
         now.config = Some(config);
-        now.launched.clear();
+        now.replayed = Replayed::default();
     }
 
-    /// No more; gives the dispatches that were counted, in order.
-    pub(super) fn end(&self) -> Vec<Dispatch> {
+    /// No more; gives what there was since.
+    pub(super) fn end(&self) -> Replayed {
         let mut now = lock(&self.now);
         now.config = None;
-        std::mem::take(&mut now.launched)
+        std::mem::take(&mut now.replayed)
     }
 
     /// A kernel or code object was loaded.
     pub(super) fn loaded(&self, event: &CodeObjectEvent) {
         if let CodeObjectEvent::Kernel(kernel) = event {
-            self.kernels.write().unwrap_or_else(PoisonError::into_inner).insert(kernel.kernel_id, kernel.clone());
+            let is_chosen = self.choice.takes(&demangled(&kernel.name));
+            let known = Known { symbol: kernel.clone(), is_chosen };
+            self.kernels.write().unwrap_or_else(PoisonError::into_inner).insert(kernel.kernel_id, known);
         }
     }
 
     /// A kernel by the SDK's number.
     pub(super) fn kernel(&self, id: u64) -> Option<KernelSymbol> {
-        self.kernels.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+        self.kernels.read().unwrap_or_else(PoisonError::into_inner).get(&id).map(|known| known.symbol.clone())
     }
 
     /// What a dispatch counts, in the launching thread.
     pub(super) fn choose(&self, dispatch: &Dispatch) -> Option<CounterConfig> {
         let kernels = self.kernels.read().unwrap_or_else(PoisonError::into_inner);
-        if kernels.get(&dispatch.kernel_id).is_some_and(KernelSymbol::is_of_runtime) {
+        let known = kernels.get(&dispatch.kernel_id);
+        if known.is_some_and(|known| known.symbol.is_of_runtime()) {
             return None;
         }
+        let is_chosen = known.is_none_or(|known| known.is_chosen);
         drop(kernels);
         let mut now = lock(&self.now);
         let config = now.config.filter(|config| config.agent() == dispatch.agent)?;
-        now.launched.push(*dispatch);
-        Some(config)
+        let place = now.replayed.seen;
+        now.replayed.seen += 1;
+        if is_chosen {
+            now.replayed.launched.push((place, *dispatch));
+        }
+        is_chosen.then_some(config)
     }
 
     /// The values of a dispatch: into the ring, in as many records as they need.

@@ -2,6 +2,7 @@
 
 use super::{DeviceError, runtime_build};
 use crate::kernels::CaseSymbols;
+use kbench_hip::{Compiler, Runtime};
 use kbench_kernels::plan::LaunchPlan;
 use kbench_kernels::{Case, DeviceInfo as KernelDevice, Library, Origin, select};
 use kbench_workload::{Fp8Flavor, Workload};
@@ -17,13 +18,29 @@ pub(super) struct Chosen {
     pub(super) bytes: Vec<u8>,
 }
 
+/// Compiling for the device itself.
+struct RunTime {
+    /// The architecture as hiprtc takes it.
+    arch: String,
+    /// The HIP whose hiprtc is taken.
+    runtime: Runtime,
+}
+
+impl RunTime {
+    /// Compiles one of the program's own builds.
+    fn compile(&self, build: &str) -> Result<runtime_build::Compiled, String> {
+        let compiler = Compiler::open_with(&self.runtime).map_err(|error| error.to_string())?;
+        runtime_build::compile(&compiler, build, &self.arch)
+    }
+}
+
 /// The builds for one device.
 pub(super) struct Builds {
     pub(super) library: Library,
     device: KernelDevice,
     fp8: Fp8Flavor,
-    /// The architecture as hiprtc takes it, where the program's own kernels may be compiled when there is no build.
-    run_time: Option<String>,
+    /// Where the program's own kernels may be compiled when there is no build.
+    run_time: Option<RunTime>,
 }
 
 impl Builds {
@@ -32,10 +49,10 @@ impl Builds {
         Self { library, device: KernelDevice::of_arch(arch, cus), fp8: Fp8Flavor::of_arch(arch), run_time: None }
     }
 
-    /// Kernels of the program that the device has no build of are compiled by hiprtc, for this architecture.
+    /// Kernels of the program that the device has no build of are compiled by the runtime's hiprtc, for this architecture.
     #[must_use]
-    pub(super) fn or_compiled(self, arch: String) -> Self {
-        let run_time = (self.library.origin == Origin::Builtin).then_some(arch);
+    pub(super) fn or_compiled(self, arch: String, runtime: Runtime) -> Self {
+        let run_time = (self.library.origin == Origin::Builtin).then_some(RunTime { arch, runtime });
         Self { run_time, ..self }
     }
 
@@ -62,8 +79,8 @@ impl Builds {
         let code = match (code, &self.run_time) {
             (Some(code), _) => code,
             (None, None) => return Err(missing(String::new())),
-            (None, Some(arch)) => {
-                let compiled = runtime_build::compile(&build.name, arch);
+            (None, Some(run_time)) => {
+                let compiled = run_time.compile(&build.name);
                 let compiled =
                     compiled.map_err(|reason| missing(format!(", and hiprtc did not make one ({reason})")))?;
                 let sha256 = kbench_kernels::compile::sha256(&compiled.bytes);

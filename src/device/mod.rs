@@ -237,6 +237,12 @@ pub trait Device {
         false
     }
 
+    /// What failed since the last call of this when memory, streams and modules were given back, in sentences: no case can tell
+    /// it, because a destructor returns nothing.
+    fn release_errors(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Its peaks: measured on first use and kept, or a table.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ pub use launches::{BoundDoc, CounterDoc, CountingDoc, LaunchDoc, SampledDoc};
 pub use read::{DocumentError, Schema};
 pub use timing::{Achieved, ClockDoc, SourceDoc, TimingDoc, WarmupDoc, WarningDoc};
 
-use crate::counters::{CaseCounters, Request, What};
+use crate::counters::{CaseCounters, KernelFilter, Request, What};
 use crate::device::gpu::Emulated;
 use crate::device::{Build, DeviceInfo, Floor, Resources, Telemetry};
 use crate::measure::{Cache, Measurement};
@@ -95,6 +95,12 @@ pub struct CountingOptions {
     /// Nothing was timed (`kbench counters run`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only: bool,
+    /// Only kernels in whose name this regular expression is found (rocprofv3's input files).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include: Option<String>,
+    /// Not those in whose name this one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclude: Option<String>,
 }
 
 impl From<&Request> for CountingOptions {
@@ -103,7 +109,8 @@ impl From<&Request> for CountingOptions {
             What::Set(name) => format!("the set {name}"),
             What::List(list) => list.clone(),
         };
-        Self { counters, repeats: request.repeats, only: request.only_count }
+        let KernelFilter { include, exclude } = request.kernels.clone();
+        Self { counters, repeats: request.repeats, only: request.only_count, include, exclude }
     }
 }
 

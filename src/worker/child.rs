@@ -3,13 +3,14 @@
 use super::frame::{self, FrameError, VERSION};
 use super::message::{Finished, Hello, Job, Notice, Open, Refused, ToChild, ToParent};
 use crate::command::open_device;
-use crate::counters::Counting;
+use crate::counters::{Counting, NotCounted, Request, What};
 use crate::device::gpu::GpuOptions;
 use crate::device::{Device, DeviceSpec};
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, usage};
 use crate::report::document::BuildDoc;
 use crate::runner::{self, Watch};
 use anyhow::Context as _;
+use kbench_counters::ring::{MIN_SIZE, Size};
 use rustix::process::{Signal, getpid, kill_process};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
@@ -29,6 +30,10 @@ const ORPHANED: Duration = Duration::from_secs(2);
 /// When the pipes are none, or the parent's messages cannot be read.
 pub fn serve() -> Outcome {
     let (input, output) = take_pipes().context("the pipes of the worker could not be set up").or_device()?;
+    let mut input = BufReader::new(input);
+    let open = first(&mut input)?;
+    // Before any thread is started: making this process the SDK's tool sets environment variables.
+    let counting = configured(&open);
     let stop = Arc::new(AtomicBool::new(false));
     let (letters, inbox) = mpsc::channel();
     let interrupt = Arc::clone(&stop);
@@ -38,7 +43,7 @@ pub fn serve() -> Outcome {
         .context("the thread that reads the parent's messages could not be started")
         .or_device()?;
     let mut out = BufWriter::new(output);
-    match serve_parent(&inbox, &mut out, &stop) {
+    match serve_parent(&open, counting, &inbox, &mut out, &stop) {
         // The parent is gone or does not listen: nobody is left to tell.
         Err(Failure { error, .. }) if error.downcast_ref::<FrameError>().is_some_and(is_closed) => Ok(Exit::Ok),
         outcome => outcome.map(|()| Exit::Ok),
@@ -68,8 +73,7 @@ fn end_with_parent() {
 }
 
 /// Reads the parent's messages; an interrupt takes effect at once, whatever the main thread is doing.
-fn read_letters(input: File, letters: Sender<Result<ToChild, FrameError>>, stop: &AtomicBool) {
-    let mut input = BufReader::new(input);
+fn read_letters(mut input: BufReader<File>, letters: Sender<Result<ToChild, FrameError>>, stop: &AtomicBool) {
     loop {
         match frame::receive::<ToChild>(&mut input) {
             Ok(Some(ToChild::Interrupt)) => stop.store(true, Ordering::SeqCst),
@@ -102,23 +106,51 @@ fn end_soon(letters: Sender<Result<ToChild, FrameError>>, stop: &AtomicBool) {
 
 type Inbox = Receiver<Result<ToChild, FrameError>>;
 
-fn serve_parent(inbox: &Inbox, out: &mut dyn Write, stop: &AtomicBool) -> Outcome<()> {
-    let Some(ToChild::Open(open)) = next(inbox)? else {
-        return Err(usage("`kbench worker` is started by kbench itself: it opens a device and runs cases on it"));
-    };
-    let mut counting = match spec(&open) {
-        Ok(spec) => Counting::configure(open.counters.clone(), &spec),
+/// The parent's first message: which device.
+fn first(input: &mut BufReader<File>) -> Outcome<Open> {
+    match frame::receive::<ToChild>(input).context("the first message of the parent").or_device()? {
+        Some(ToChild::Open(open)) => Ok(open),
+        _ => Err(usage("`kbench worker` is started by kbench itself: it opens a device and runs cases on it")),
+    }
+}
+
+/// The profiler, where something is to be counted or asked of counters.
+fn configured(open: &Open) -> Counting {
+    let to_ask = || Request { ring_size: Size::from_bytes(MIN_SIZE), ..Request::new(What::List(String::new())) };
+    let request = open.counters.clone().or_else(|| open.survey.is_some().then(to_ask));
+    match spec(open) {
+        Ok(spec) => Counting::configure(request, &spec),
         Err(_) => Counting::Off,
-    };
-    let mut device = match opened(&open) {
+    }
+}
+
+fn serve_parent(
+    open: &Open,
+    mut counting: Counting,
+    inbox: &Inbox,
+    out: &mut dyn Write,
+    stop: &AtomicBool,
+) -> Outcome<()> {
+    let mut device = match opened(open) {
         Ok(device) => device,
         Err(Failure { exit, error }) => {
             let refused = Refused { usage: exit == Exit::Usage, message: format!("{error:#}") };
             return say(out, &ToParent::Refused(refused));
         }
     };
-    counting.attach(device.as_ref());
+    let surveyed = match open.survey.as_ref().map(|survey| counting.survey(device.as_ref(), survey)).transpose() {
+        Ok(surveyed) => surveyed.map(Box::new),
+        Err(why) => return say(out, &refused(why)),
+    };
+    if let Some(request) = &open.counters {
+        counting.attach(device.as_ref());
+        // Where nothing else is wanted, no case need run without counters.
+        if let (true, Some(why)) = (request.only_count, counting.failure()) {
+            return say(out, &refused(why.clone()));
+        }
+    }
     let hello = Hello {
+        surveyed,
         version: VERSION,
         info: device.info().clone(),
         environment: device.environment().into_iter().collect(),
@@ -141,6 +173,10 @@ fn serve_parent(inbox: &Inbox, out: &mut dyn Write, stop: &AtomicBool) -> Outcom
         }
     }
     Ok(())
+}
+
+fn refused(why: NotCounted) -> ToParent {
+    ToParent::Refused(Refused { usage: why.is_usage, message: why.reason })
 }
 
 /// The parent's next message; `None` when it has none any more.
@@ -182,6 +218,10 @@ fn run(
         None => (runner::run_case(device, &planned, &job.peaks, &job.settings, counting, &mut teller, stop), None),
     };
     let Teller { avoided, failed, .. } = teller;
+    for sentence in device.release_errors() {
+        // A closed stderr costs the line alone.
+        let _ = writeln!(io::stderr(), "{}: {sentence}", job.id);
+    }
     if let Some(failure) = failed {
         return Err(failure);
     }

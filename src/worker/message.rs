@@ -3,7 +3,7 @@
 //! The parent opens with [`ToChild::Open`] and the child answers [`ToParent::Hello`]. Then the parent asks for peaks and
 //! hands out jobs, one at a time; the child tells each stage as it begins and ends the job with a result.
 
-use crate::counters::Request;
+use crate::counters::{Request, Survey, Surveyed};
 use crate::device::{DeviceInfo, DeviceSpec, Peaks};
 use crate::measure::Progress;
 use crate::plan::{Planned, Weight};
@@ -49,6 +49,8 @@ pub struct Open {
     pub flush_icache: bool,
     /// Counters to collect of each case.
     pub counters: Option<Request>,
+    /// What its counters are asked before any case.
+    pub survey: Option<Survey>,
 }
 
 /// One case to run.
@@ -148,6 +150,8 @@ pub struct Hello {
     pub environment: BTreeMap<String, String>,
     /// The other devices that the one asked for stands for (`hip:all`), as `--device` takes them: one child each.
     pub others: Vec<String>,
+    /// The answer to [`Open::survey`].
+    pub surveyed: Option<Box<Surveyed>>,
 }
 
 /// Why nothing could be opened.
@@ -189,6 +193,13 @@ pub enum Notice {
     VerifyAgain,
     /// Launches are counted from now on; this is what the case has without it, should the profiler end the process.
     Count(Box<CaseResult>),
+    /// A launch is replayed for a pass of counters.
+    CountPass {
+        /// The pass, from 0.
+        pass: usize,
+        /// How many there are.
+        of: usize,
+    },
 }
 
 /// A stage of a job, as limits know it.
@@ -231,7 +242,7 @@ impl Notice {
             Notice::Measure(Progress::Warmup { .. }) => Stage::Warmup,
             Notice::Measure(Progress::Sampling { .. }) => Stage::Sample,
             Notice::VerifyAgain => Stage::VerifyAgain,
-            Notice::Count(_) => Stage::Count,
+            Notice::Count(_) | Notice::CountPass { .. } => Stage::Count,
         }
     }
 }
@@ -241,6 +252,16 @@ impl Open {
     pub fn new(device: &DeviceSpec, fp8: Fp8Flavor, kernels: Option<PathBuf>, emu_sample: Option<u64>) -> Self {
         let device = device.to_string();
         let version = super::frame::VERSION;
-        Self { version, device, fp8, kernels, emu_sample, candidate: None, flush_icache: false, counters: None }
+        Self {
+            version,
+            device,
+            fp8,
+            kernels,
+            emu_sample,
+            candidate: None,
+            flush_icache: false,
+            counters: None,
+            survey: None,
+        }
     }
 }

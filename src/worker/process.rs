@@ -2,13 +2,16 @@
 
 use super::frame::{self, FrameError};
 use super::message::{ToChild, ToParent};
+use crate::counters::{DEVICE_NOT_LOCKED, is_of_device_lock};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -130,11 +133,13 @@ impl Process {
         process.outbox = Some(outbox);
         let post = Post { slot, generation, events: events.clone() };
         let reader = post.clone();
+        let heard = Heard { stderr: stderr.as_fd().try_clone_to_owned()?, no_device_lock: Arc::default() };
+        let no_device_lock = Arc::clone(&heard.no_device_lock);
         thread::Builder::new().name("worker-in".into()).spawn(move || write_letters(stdin, &letters))?;
-        thread::Builder::new().name("worker-out".into()).spawn(move || read_messages(stdout, &reader))?;
+        thread::Builder::new().name("worker-out".into()).spawn(move || read_messages(stdout, &reader, &heard))?;
         let tail = Arc::clone(&process.tail);
-        process.stderr =
-            Some(thread::Builder::new().name("worker-err".into()).spawn(move || read_lines(stderr, &post, &tail))?);
+        let read = move || read_lines(stderr, &post, &tail, &no_device_lock);
+        process.stderr = Some(thread::Builder::new().name("worker-err".into()).spawn(read)?);
         Ok(process)
     }
 
@@ -227,11 +232,41 @@ fn write_letters(stdin: ChildStdin, letters: &mpsc::Receiver<ToChild>) {
     }
 }
 
-fn read_messages(stdout: ChildStdout, post: &Post) {
+/// What a child's results are to say of lines on its stderr: some things a library tells only there.
+struct Heard {
+    /// The pipe, to see whether all of it was read.
+    stderr: OwnedFd,
+    /// rocprofiler-sdk could not lock the device.
+    no_device_lock: Arc<AtomicBool>,
+}
+
+impl Heard {
+    /// Adds it to the counters of a result. The line came before the result, on a pipe that another thread reads: that thread is
+    /// waited for until the pipe is empty, and for the moment that it needs to look at what it has taken.
+    fn add_to(&self, message: &mut ToParent) {
+        let ToParent::Result(finished) = message else { return };
+        let Some(counting) = finished.case.counting.as_mut().filter(|counting| counting.failed.is_none()) else {
+            return;
+        };
+        let until = Instant::now() + STDERR_PATIENCE;
+        while rustix::io::ioctl_fionread(&self.stderr).is_ok_and(|bytes| bytes > 0) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(2));
+        if self.no_device_lock.load(Ordering::SeqCst) {
+            counting.incomplete.push(DEVICE_NOT_LOCKED.to_owned());
+        }
+    }
+}
+
+fn read_messages(stdout: ChildStdout, post: &Post, heard: &Heard) {
     let mut input = BufReader::new(stdout);
     loop {
         let what = match frame::receive::<ToParent>(&mut input) {
-            Ok(Some(message)) => What::Message(Box::new(message)),
+            Ok(Some(mut message)) => {
+                heard.add_to(&mut message);
+                What::Message(Box::new(message))
+            }
             Ok(None) => What::End,
             Err(error) => What::Broken(error),
         };
@@ -242,7 +277,7 @@ fn read_messages(stdout: ChildStdout, post: &Post) {
     }
 }
 
-fn read_lines(stderr: ChildStderr, post: &Post, tail: &Mutex<VecDeque<String>>) {
+fn read_lines(stderr: ChildStderr, post: &Post, tail: &Mutex<VecDeque<String>>, no_device_lock: &AtomicBool) {
     let mut input = BufReader::new(stderr);
     let mut bytes = Vec::new();
     loop {
@@ -254,6 +289,9 @@ fn read_lines(stderr: ChildStderr, post: &Post, tail: &Mutex<VecDeque<String>>) 
         let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
         if line.is_empty() {
             continue;
+        }
+        if is_of_device_lock(&line) {
+            no_device_lock.store(true, Ordering::SeqCst);
         }
         {
             let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);

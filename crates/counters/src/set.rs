@@ -55,13 +55,7 @@ impl CounterSet {
     /// # Errors
     /// [`SetError::UnknownSet`], or a damaged built-in table.
     pub fn named(name: &str, catalog: &Catalog) -> Result<Self, SetError> {
-        let table = table()?;
-        let rows: Vec<&Row> = table.set.iter().filter(|row| name == "all" || row.name == name).collect();
-        if rows.is_empty() {
-            let known = table.set.iter().map(|row| row.name.as_str()).chain(["all"]);
-            let shortened = name.chars().take(40).collect();
-            return Err(SetError::UnknownSet { name: shortened, nearest: nearest(name, known) });
-        }
+        let rows = rows(name)?;
         let mut seen = BTreeSet::new();
         let items = rows.iter().flat_map(|row| &row.items);
         let names = items.filter(|item| catalog.find(item).is_ok() && seen.insert(item.as_str())).cloned().collect();
@@ -73,7 +67,23 @@ impl CounterSet {
     /// # Errors
     /// An empty list, a name that is not known (with names like it), or a form that is not supported.
     pub fn list(text: &str, catalog: &Catalog) -> Result<Self, SetError> {
-        Self::of(text.split([',', ' ', '\t', '\n', '\r']).filter(|name| !name.is_empty()), catalog)
+        Self::of(names(text), catalog)
+    }
+
+    /// Whether there is a set of a name, on whatever architecture.
+    ///
+    /// # Errors
+    /// [`SetError::UnknownSet`], or a damaged built-in table.
+    pub fn check_name(name: &str) -> Result<(), SetError> {
+        rows(name).map(|_| ())
+    }
+
+    /// Whether a text is a free list; which of its names there are, only a catalogue knows.
+    ///
+    /// # Errors
+    /// An empty or endless list, or a form that is not supported.
+    pub fn check_list(text: &str) -> Result<(), SetError> {
+        listed(names(text)).map(|_| ())
     }
 
     /// A free list of single names.
@@ -81,21 +91,11 @@ impl CounterSet {
     /// # Errors
     /// As [`CounterSet::list`].
     pub fn of<'n>(names: impl IntoIterator<Item = &'n str>, catalog: &Catalog) -> Result<Self, SetError> {
-        let mut seen = BTreeSet::new();
-        let mut list = Vec::new();
-        for name in names {
-            if name.contains(":device=") {
-                return Err(SetError::Device(name.chars().take(80).collect()));
-            }
+        let list = listed(names)?;
+        for name in &list {
             catalog.find(name)?;
-            if seen.insert(name) {
-                list.push(name.to_owned());
-            }
-            if list.len() > MAX_NAMES {
-                return Err(SetError::TooMany);
-            }
         }
-        if list.is_empty() { Err(SetError::Empty) } else { Ok(Self { name: "pmc".to_owned(), names: list }) }
+        Ok(Self { name: "pmc".to_owned(), names: list })
     }
 
     /// Names of the sets and what they are for, `all` last.
@@ -106,6 +106,41 @@ impl CounterSet {
         let rows = table()?.set.iter().map(|row| (row.name.as_str(), row.text.as_str()));
         Ok(rows.chain([("all", "All of the above.")]).collect())
     }
+}
+
+/// The names of a free list.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split([',', ' ', '\t', '\n', '\r']).filter(|name| !name.is_empty())
+}
+
+/// Names that may be asked for, each once.
+fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Vec<String>, SetError> {
+    let mut seen = BTreeSet::new();
+    let mut list = Vec::new();
+    for name in names {
+        if name.contains(":device=") {
+            return Err(SetError::Device(name.chars().take(80).collect()));
+        }
+        if seen.insert(name) {
+            list.push(name.to_owned());
+        }
+        if list.len() > MAX_NAMES {
+            return Err(SetError::TooMany);
+        }
+    }
+    if list.is_empty() { Err(SetError::Empty) } else { Ok(list) }
+}
+
+/// The rows of a set: one, or all.
+fn rows(name: &str) -> Result<Vec<&'static Row>, SetError> {
+    let table = table()?;
+    let rows: Vec<&Row> = table.set.iter().filter(|row| name == "all" || row.name == name).collect();
+    if rows.is_empty() {
+        let known = table.set.iter().map(|row| row.name.as_str()).chain(["all"]);
+        let shortened = name.chars().take(40).collect();
+        return Err(SetError::UnknownSet { name: shortened, nearest: nearest(name, known) });
+    }
+    Ok(rows)
 }
 
 #[derive(Deserialize)]
@@ -170,6 +205,9 @@ mod tests {
         assert!(CounterSet::list("SQ_WAVEZ", &catalog).unwrap_err().to_string().contains("SQ_WAVES"));
         assert_eq!(CounterSet::list(" , ", &catalog), Err(SetError::Empty));
         assert!(matches!(CounterSet::list("SQ_WAVES:device=0", &catalog), Err(SetError::Device(_))));
+        assert_eq!(CounterSet::check_list(","), Err(SetError::Empty));
+        assert_eq!(CounterSet::check_list("ANY_NAME,OTHER"), Ok(()));
+        assert!(CounterSet::check_name("all").is_ok() && CounterSet::check_name("nope").is_err());
         let error = CounterSet::named("memroy", &catalog).unwrap_err();
         assert!(error.to_string().contains("did you mean memory"), "{error}");
     }

@@ -150,9 +150,23 @@ impl Process {
         tell_truncated(ledger, used.into_iter());
         let is_used = |id: &u64| self.used_agents.is_empty() || self.used_agents.contains(id);
         for (_, agent) in self.gpus.iter().filter(|(id, _)| is_used(id)) {
+            tell_emulated(ledger, place, &agent.product);
             hint(ledger, "arch", &agent.arch);
             hint(ledger, "device", &agent.product);
         }
+    }
+}
+
+/// Stands behind the product's name of an emulated GPU in the files that kbench writes.
+pub(crate) const EMULATED: &str = " (emulated)";
+
+/// Says that durations are none when the GPU was an emulated one: nothing else in a profile shows it.
+pub(crate) fn tell_emulated(ledger: &mut Ledger, place: &str, product: &str) {
+    if product.ends_with(EMULATED) {
+        let text = format!(
+            "{place} is of an emulated GPU ({product}): its durations are bounds on time from a model, and no kernel time was measured"
+        );
+        ledger.health.tell(Severity::Warning, "emulated_durations", text);
     }
 }
 

@@ -184,7 +184,34 @@ pub(crate) fn read_trace(path: &Path, ledger: &mut Ledger) -> Result<(), ReadErr
         add(ledger, total, &file);
     }
     tell_truncated(ledger, totals.iter().map(|total| total.kernel));
+    for product in emulated_beside(path) {
+        dispatches::tell_emulated(ledger, &file, &product);
+    }
     Ok(())
+}
+
+/// The emulated GPUs in the `agent_info` that rocprofv3 writes beside a `kernel_trace`: the trace itself does not name products. Nothing where there
+/// is no such file, or none that can be read.
+fn emulated_beside(path: &Path) -> Vec<String> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let beside = path.with_file_name(name.replace("kernel_trace", "agent_info"));
+    if beside == path || !beside.is_file() {
+        return Vec::new();
+    }
+    let products = || -> Result<Vec<String>, ReadError> {
+        let mut records = Records::open(&beside)?;
+        let header = read_header(&mut records)?;
+        let Some(product) = header.find("product_name") else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        while let Some(record) = records.next()? {
+            found.push(record.text(product).into_owned());
+        }
+        Ok(found)
+    };
+    let mut found = products().unwrap_or_default();
+    found.retain(|product| product.ends_with(dispatches::EMULATED));
+    found.dedup();
+    found
 }
 
 /// Reads a `kernel_stats`. Statistics of API calls have the very same header: a file of them is refused by its names.

@@ -190,20 +190,31 @@ pub fn configure(config: Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// The configuration to use, or a machine without devices and the reason on standard error.
+/// The configuration that HIP is initialised with, or a machine without devices and the reason on standard error.
 pub(crate) fn wanted() -> Config {
-    let wanted = WANTED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-    wanted.map_or_else(Config::from_env, Ok).unwrap_or_else(|error| {
+    described().unwrap_or_else(|error| {
         eprintln!("rocm-emu: {error}. No device is emulated.");
-        Config { devices: Vec::new(), ..Config::default() }
+        nothing()
     })
 }
 
-/// The same without using it up, and without a word on standard error.
-pub(crate) fn peek() -> Config {
+/// The machine as it is, or as it will be once HIP is initialised, without a word on standard error.
+pub(crate) fn current() -> Config {
+    match crate::state::config() {
+        Some(config) => config.clone(),
+        None => described().unwrap_or_else(|_| nothing()),
+    }
+}
+
+/// What [`configure`] was given, else what the environment says.
+fn described() -> Result<Config, ConfigError> {
     let wanted = WANTED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-    let none = || Config { devices: Vec::new(), ..Config::default() };
-    wanted.map_or_else(Config::from_env, Ok).unwrap_or_else(|_| none())
+    wanted.map_or_else(Config::from_env, Ok)
+}
+
+/// A machine without devices.
+fn nothing() -> Config {
+    Config { devices: Vec::new(), ..Config::default() }
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ pub fn devices() -> Vec<(&'static Model, DeviceInfo)> {
     if state::is_initialised() {
         return machine().gpus.iter().map(|gpu| (gpu.model, gpu.info.clone())).collect();
     }
-    let config = crate::config::peek();
+    let config = crate::config::current();
     let models = config.models().unwrap_or_default();
     let info = |(index, model): (usize, &'static Model)| {
         (model, DeviceInfo::of(index, model, config.memory_bytes.unwrap_or_else(|| model.memory_bytes())))

@@ -141,6 +141,11 @@ pub(crate) fn is_initialised() -> bool {
     RUNTIME.get().is_some()
 }
 
+/// What the machine was made of; `None` until HIP is used.
+pub(crate) fn config() -> Option<&'static Config> {
+    RUNTIME.get().map(|runtime| &runtime.config)
+}
+
 /// The machine; the first call makes it, and connects the profiler that waits for it.
 pub(crate) fn machine() -> &'static Runtime {
     let runtime = RUNTIME.get_or_init(|| Runtime::new(config::wanted()));

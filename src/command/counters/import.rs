@@ -4,12 +4,14 @@ use super::{json, plain_table};
 use crate::cli::{CountersFormat, CountersImportArgs};
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
 use crate::report::units;
-use kbench_counters::metric::{Entry, Kind, evaluate, report};
-use kbench_counters::rocprofv3::{self, Agent, AgentKind, ImportedCase, Run, rocpd};
+use kbench_counters::metric::{self, Kind, evaluate, report};
+use kbench_counters::rocprofv3::{self, Agent, AgentKind, Dispatch, ImportedCase, Run, rocpd};
 use kbench_counters::{Arch, Catalog};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
@@ -24,7 +26,10 @@ struct Imported {
     workgroup: [u32; 3],
     calls: u64,
     duration_ns: Option<f64>,
-    counters: BTreeMap<String, Entry>,
+    /// On an emulated GPU, which has no durations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_ns: Option<f64>,
+    counters: BTreeMap<String, metric::Entry>,
 }
 
 /// Reads files and prints their cases.
@@ -33,8 +38,11 @@ struct Imported {
 /// When a file cannot be read, or the device it is of is not known.
 pub(super) fn run(args: &CountersImportArgs) -> Outcome {
     let mut whole = Run::default();
+    let mut launches = Launches::default();
     for path in &args.files {
+        launches.file(path)?;
         for run in read(path, args.agents.as_deref())? {
+            launches.note(path, &run)?;
             join(&mut whole, run);
         }
     }
@@ -49,16 +57,81 @@ pub(super) fn run(args: &CountersImportArgs) -> Outcome {
     rows.sort_by(|a, b| total(b).total_cmp(&total(a)));
     let mut out = io::stdout().lock();
     if args.format == CountersFormat::Json {
-        let device = serde_json::json!({ "arch": arch, "name": agent.product, "geometry": geometry });
+        let emulated = agent.is_emulated();
+        let device =
+            serde_json::json!({ "arch": arch, "name": agent.product, "geometry": geometry, "emulated": emulated });
         return json(&mut out, &serde_json::json!({ "schema": "kbench.counters/1", "device": device, "cases": rows }));
     }
     print(&mut out, &rows, agent).map_err(from_output)?;
     Ok(Exit::Ok)
 }
 
-/// Time of all launches, ns.
+/// Time, or bound, of all launches, ns: the order of the cases.
 fn total(case: &Imported) -> f64 {
-    case.duration_ns.unwrap_or(0.0) * case.calls as f64
+    case.duration_ns.or(case.bound_ns).unwrap_or(0.0) * case.calls as f64
+}
+
+/// What tells a launch from every other: its number, when it ran, and a hash of its kernel and of what was counted (an emulated
+/// GPU's clock is the same in each run).
+type Identity = (u64, u64, u64, u64);
+
+/// The launches of the files so far, with the file: one that comes again would count twice.
+#[derive(Default)]
+struct Launches {
+    files: Vec<PathBuf>,
+    known: HashMap<Identity, PathBuf>,
+}
+
+fn identity(dispatch: &Dispatch, kernel: &str) -> Identity {
+    let mut hasher = DefaultHasher::new();
+    (kernel, dispatch.agent).hash(&mut hasher);
+    // Not their values, which CSV files round.
+    dispatch.counters.keys().for_each(|name| name.hash(&mut hasher));
+    (dispatch.dispatch_id, dispatch.start_ns, dispatch.end_ns, hasher.finish())
+}
+
+impl Launches {
+    /// Notes a file.
+    ///
+    /// # Errors
+    /// When it was given before.
+    fn file(&mut self, path: &Path) -> Result<(), Failure> {
+        let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if self.files.contains(&file) {
+            return Err(usage(format!("{}: it is given twice, and its launches would count twice", path.display())));
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Notes the launches of a file. Those without times (older versions of rocprofv3) cannot be told apart and are not noted.
+    ///
+    /// # Errors
+    /// When every one of them was in a file before.
+    fn note(&mut self, path: &Path, run: &Run) -> Result<(), Failure> {
+        let names: HashMap<u64, &str> = run.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
+        let mut earlier = None;
+        let mut has_new = false;
+        for dispatch in run.dispatches.iter().filter(|dispatch| dispatch.start_ns > 0) {
+            let kernel = names.get(&dispatch.kernel_id).copied().unwrap_or_default();
+            match self.known.entry(identity(dispatch, kernel)) {
+                Entry::Occupied(known) => earlier = earlier.or_else(|| Some(known.get().clone())),
+                Entry::Vacant(place) => {
+                    has_new = true;
+                    place.insert(path.to_owned());
+                }
+            }
+        }
+        match earlier {
+            Some(earlier) if !has_new => Err(usage(format!(
+                "{}: its launches are those of {} and would count twice; give each run once (the CSV file and the database of a run \
+                 hold the same launches)",
+                path.display(),
+                earlier.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A file's runs, with agents.
@@ -126,9 +199,7 @@ fn choose(run: &Run, wanted: Option<u32>) -> Result<&Agent, Failure> {
 /// A case with all its counters, and every metric that they allow or forbid.
 fn imported(case: ImportedCase, catalog: &Catalog) -> Imported {
     let measured = &case.measured;
-    let is_told = |outcome: &kbench_counters::metric::Outcome| {
-        !matches!(outcome, kbench_counters::metric::Outcome::Unavailable(_))
-    };
+    let is_told = |outcome: &metric::Outcome| !matches!(outcome, metric::Outcome::Unavailable(_));
     let metrics = catalog
         .metrics()
         .filter(|metric| is_told(&evaluate(metric, measured).outcome))
@@ -142,19 +213,26 @@ fn imported(case: ImportedCase, catalog: &Catalog) -> Imported {
         workgroup: case.workgroup,
         calls: case.calls,
         duration_ns: measured.duration_ns,
+        bound_ns: case.bound_ns,
         counters: counters.into_iter().filter(|(_, entry)| entry.kind != Kind::Unavailable).collect(),
     }
 }
 
 fn print(out: &mut dyn Write, rows: &[Imported], agent: &Agent) -> io::Result<()> {
     writeln!(out, "{} ({}): {} cases; values are medians over launches", agent.product, agent.name, rows.len())?;
-    for row in rows {
-        let time = row.duration_ns.map_or_else(|| "no time".to_owned(), |ns| units::time(ns, 3));
+    if agent.is_emulated() {
         writeln!(
             out,
-            "\n{}\n  {} calls, {time} each, grid {:?} of {:?}",
-            row.kernel, row.calls, row.grid, row.workgroup
+            "nothing was measured: counters are what an emulated GPU counts or models, durations are its bounds"
         )?;
+    }
+    for row in rows {
+        let time = match (row.duration_ns, row.bound_ns) {
+            (Some(ns), _) => format!("{} each", units::time(ns, 3)),
+            (None, Some(ns)) => format!("bound {} each (no time)", units::time(ns, 3)),
+            (None, None) => "no time".to_owned(),
+        };
+        writeln!(out, "\n{}\n  {} calls, {time}, grid {:?} of {:?}", row.kernel, row.calls, row.grid, row.workgroup)?;
         let mut table = plain_table(["", "value", "unit", "remark"]);
         for (name, entry) in &row.counters {
             let value = entry.value.map_or_else(|| "invalid".to_owned(), |value| units::significant(value, 5));

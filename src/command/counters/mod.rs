@@ -1,21 +1,25 @@
-//! `kbench counters`: what there is to count, passes, and runs of rocprofv3 as metrics. Only `run` needs a device.
+//! `kbench counters`: what there is to count, passes, and runs of rocprofv3 as metrics. Without `--device` only `run` needs one.
 
 mod import;
+mod jobs;
 mod run;
 
+use super::{announce, note, worker_failure};
 use crate::cli::{CountersArgs, CountersCommand, CountersFormat, CountersListArgs, CountersPlanArgs};
+use crate::counters::{NotCounted, Survey, Surveyed, What};
+use crate::device::gpu::NO_GPU;
+use crate::device::{DeviceInfo, DeviceSpec};
 use crate::exit::{Exit, OrExit as _, Outcome, from_output, usage};
+use crate::worker::message::Open;
+use crate::worker::{Limits, Program, Supervisor};
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use kbench_counters::Catalog;
-use kbench_counters::catalog::CatalogError;
-use kbench_counters::input::{self, Format, Job};
 use kbench_counters::plan::{Placement, Plan};
 use kbench_counters::set::CounterSet;
+use kbench_workload::Fp8Flavor;
 use serde::Serialize;
-use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 
 /// Lists, plans or imports.
 ///
@@ -28,6 +32,26 @@ pub fn run(args: &CountersArgs) -> Outcome {
         CountersCommand::Run(args) => run::run(args),
         CountersCommand::Import(args) => import::run(args),
     }
+}
+
+/// What a device's own process says of its counters.
+struct Asked {
+    info: DeviceInfo,
+    surveyed: Surveyed,
+}
+
+/// Opens a device and asks it.
+fn ask(device: &DeviceSpec, survey: Survey) -> Outcome<Asked> {
+    if *device == DeviceSpec::Host {
+        return Err(usage(NotCounted::host().reason));
+    }
+    let open = Open { survey: Some(survey), ..Open::new(device, Fp8Flavor::Ocp, None, None) };
+    let program = Program::this().context("this program cannot be started again as a worker").or_device()?;
+    let supervisor = Supervisor::open(program, open, Limits::default(), &mut note).map_err(worker_failure)?;
+    let hello = supervisor.hello();
+    announce(device, &hello.info, hello.environment.contains_key(NO_GPU));
+    let surveyed = hello.surveyed.as_deref().cloned().context("the device's process did not answer").or_device()?;
+    Ok(Asked { info: hello.info.clone(), surveyed })
 }
 
 /// A counter or metric, for output.
@@ -44,7 +68,12 @@ struct Listed<'c> {
 }
 
 fn list(args: &CountersListArgs) -> Outcome {
-    let catalog = Catalog::new(args.arch).or_device()?;
+    let asked = args.device.as_ref().map(|device| ask(device, Survey::default())).transpose()?;
+    let catalog = match &asked {
+        Some(asked) => asked.surveyed.catalog(&asked.info.arch).or_device()?,
+        None => Catalog::new(args.arch).or_device()?,
+    };
+    let arch = catalog.arch();
     let is_wanted =
         |block: &str| args.block.is_empty() || args.block.iter().any(|wanted| wanted.eq_ignore_ascii_case(block));
     let counters = catalog.counters().filter(|counter| is_wanted(&counter.block)).map(|counter| Listed {
@@ -66,11 +95,7 @@ fn list(args: &CountersListArgs) -> Outcome {
     let rows: Vec<Listed<'_>> = metrics.chain(counters).collect();
     if rows.is_empty() {
         let blocks: Vec<&str> = catalog.limits().map(|(block, _)| block).collect();
-        return Err(usage(format!(
-            "{} has no counters in those blocks; its blocks are {}",
-            args.arch,
-            blocks.join(", ")
-        )));
+        return Err(usage(format!("{arch} has no counters in those blocks; its blocks are {}", blocks.join(", "))));
     }
     let sets = CounterSet::descriptions().or_device()?;
     let mut out = io::stdout().lock();
@@ -79,19 +104,19 @@ fn list(args: &CountersListArgs) -> Outcome {
             catalog.limits().map(|(block, limit)| (block.to_owned(), limit.into())).collect();
         let sets: Vec<_> =
             sets.iter().map(|(name, text)| serde_json::json!({ "name": name, "description": text })).collect();
-        return json(
-            &mut out,
-            &serde_json::json!({
-                "schema": "kbench.counter-list/1", "arch": args.arch, "limits": limits, "sets": sets, "counters": rows,
-            }),
-        );
+        let mut document = serde_json::json!({
+            "schema": "kbench.counter-list/1", "arch": arch, "limits": limits, "sets": sets, "counters": rows,
+        });
+        add_device(&mut document, asked.as_ref());
+        return json(&mut out, &document);
     }
     let mut table = plain_table(["name", "block", "unit", "description"]);
     for row in &rows {
         let block = if row.derived { "derived" } else { row.block };
         table.add_row([row.name, block, row.unit, row.description]);
     }
-    writeln!(out, "{}: {} counters and metrics\n\n{table}", args.arch, rows.len()).map_err(from_output)?;
+    let of = asked.as_ref().map_or_else(|| arch.to_string(), |asked| format!("{}, {arch}", asked.info.name));
+    writeln!(out, "{of}: {} counters and metrics\n\n{table}", rows.len()).map_err(from_output)?;
     if args.block.is_empty() {
         let mut table = plain_table(["set", "for"]);
         for (name, text) in sets {
@@ -111,59 +136,66 @@ struct Planned {
 }
 
 fn plan(args: &CountersPlanArgs) -> Outcome {
-    let catalog = Catalog::new(args.arch).or_device()?;
-    let sets = match (&args.counters, &args.pmc, &args.input) {
-        (_, Some(list), _) => vec![CounterSet::list(list, &catalog).or_usage()?],
-        (_, _, Some(file)) => jobs(file, &catalog)?,
-        (set, ..) => vec![CounterSet::named(set.as_deref().unwrap_or("default"), &catalog).or_usage()?],
+    let wanted: Vec<(String, What)> = match (&args.counters, &args.pmc, &args.input) {
+        (_, Some(list), _) => vec![("pmc".to_owned(), What::List(list.clone()))],
+        (_, _, Some(file)) => {
+            jobs::groups(file)?.into_iter().map(|group| (format!("job {}", group.job), group.what)).collect()
+        }
+        (set, ..) => {
+            let set = set.as_deref().unwrap_or("default");
+            vec![(set.to_owned(), What::Set(set.to_owned()))]
+        }
     };
-    let offline = |set: CounterSet| -> Result<Planned, CatalogError> {
-        let plan = Plan::offline(&catalog, set.names.iter().map(String::as_str))?;
-        Ok(Planned { name: set.name, plan })
+    let (catalog, asked, plans) = match &args.device {
+        Some(device) => {
+            let survey = Survey { plans: wanted.iter().map(|(_, what)| what.clone()).collect() };
+            let asked = ask(device, survey)?;
+            let catalog = asked.surveyed.catalog(&asked.info.arch).or_device()?;
+            let plans = asked.surveyed.plans.clone();
+            (catalog, Some(asked), plans)
+        }
+        None => {
+            let catalog = Catalog::new(args.arch).or_device()?;
+            let plans = wanted.iter().map(|(name, what)| offline(&catalog, name, what)).collect::<Outcome<_>>()?;
+            (catalog, None, plans)
+        }
     };
-    let plans: Vec<Planned> = sets.into_iter().map(offline).collect::<Result<_, _>>().or_usage()?;
+    let plans: Vec<Planned> = wanted.into_iter().zip(plans).map(|((name, _), plan)| Planned { name, plan }).collect();
     let mut out = io::stdout().lock();
     if args.format == CountersFormat::Json {
-        return json(&mut out, &serde_json::json!({ "schema": "kbench.counter-plan/1", "plans": plans }));
+        let mut document = serde_json::json!({ "schema": "kbench.counter-plan/1", "plans": plans });
+        add_device(&mut document, asked.as_ref());
+        return json(&mut out, &document);
     }
+    let by = match &asked {
+        Some(asked) => format!("confirmed by rocprofiler-sdk {}", asked.surveyed.sdk),
+        None => "by the table of block limits".to_owned(),
+    };
     for planned in &plans {
-        print(&mut out, planned, &catalog).map_err(from_output)?;
+        print(&mut out, planned, &by, &catalog).map_err(from_output)?;
     }
     Ok(Exit::Ok)
 }
 
-/// The counters of an input file's jobs, one set a group; what of it is not used is said on stderr.
-fn jobs(file: &Path, catalog: &Catalog) -> Outcome<Vec<CounterSet>> {
-    let name = file.display().to_string();
-    let format = Format::of(&name).or_usage()?;
-    let text = fs::read_to_string(file).with_context(|| format!("{name} cannot be read")).or_usage()?;
-    let jobs = input::parse(&name, format, &text).or_usage()?;
-    let mut sets = Vec::new();
-    for (number, job) in (1..).zip(&jobs) {
-        tell_unused(&name, number, job);
-        for group in &job.groups {
-            let set = CounterSet::of(group.iter().map(String::as_str), catalog);
-            let set = set.with_context(|| format!("{name}: job {number}")).or_usage()?;
-            sets.push(CounterSet { name: format!("job {number}"), ..set });
-        }
-    }
-    if sets.is_empty() { Err(usage(format!("{name}: none of its jobs collects counters (pmc)"))) } else { Ok(sets) }
+/// The passes that the table of block limits gives.
+fn offline(catalog: &Catalog, name: &str, what: &What) -> Outcome<Plan> {
+    let names = what.names(catalog).context(name.to_owned()).or_usage()?;
+    Plan::offline(catalog, names.iter().map(String::as_str)).or_usage()
 }
 
-fn tell_unused(name: &str, number: usize, job: &Job) {
-    if !job.unused.is_empty() {
-        let _ = writeln!(io::stderr(), "{name}: job {number}: not used here: {}", job.unused.join(", "));
+/// Which device was asked.
+fn add_device(document: &mut serde_json::Value, asked: Option<&Asked>) {
+    if let (Some(Asked { info, surveyed }), Some(keys)) = (asked, document.as_object_mut()) {
+        keys.insert(
+            "device".to_owned(),
+            serde_json::json!({ "kind": info.kind, "name": info.name, "sdk": surveyed.sdk }),
+        );
     }
 }
 
-fn print(out: &mut dyn Write, Planned { name, plan }: &Planned, catalog: &Catalog) -> io::Result<()> {
+fn print(out: &mut dyn Write, Planned { name, plan }: &Planned, by: &str, catalog: &Catalog) -> io::Result<()> {
     let passes = plan.passes.len();
-    writeln!(
-        out,
-        "{}, {name}: {passes} pass{} (by the table of block limits)\n",
-        plan.arch,
-        if passes == 1 { "" } else { "es" }
-    )?;
+    writeln!(out, "{}, {name}: {passes} pass{} ({by})\n", plan.arch, if passes == 1 { "" } else { "es" })?;
     let mut table = plain_table(["pass", "blocks", "counters"]);
     for (number, pass) in (1..).zip(&plan.passes) {
         let load: Vec<String> =

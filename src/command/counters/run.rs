@@ -1,10 +1,12 @@
 //! `kbench counters run`: every case counted, nothing timed.
 
+use super::jobs;
 use crate::cli::CountersRunArgs;
-use crate::counters::{Request, What};
-use crate::exit::{Failure, OrExit as _, Outcome, usage};
-use anyhow::Context as _;
-use kbench_counters::input;
+use crate::command::run::{Counts, run_with};
+use crate::counters::{NotCounted, Request, What};
+use crate::device::DeviceSpec;
+use crate::exit::{Exit, Failure, OrExit as _, Outcome, usage};
+use anyhow::{Context as _, anyhow};
 use kbench_counters::rocprofv3::{self, Run, rocpd};
 use std::fs;
 use std::path::Path;
@@ -18,43 +20,40 @@ const DEFAULT_SET: &str = "default";
 /// # Errors
 /// As a run; and when a file cannot be read or written.
 pub(super) fn run(args: &CountersRunArgs) -> Outcome {
+    if args.run.on.device == DeviceSpec::Host {
+        return Err(usage(NotCounted::host().reason));
+    }
     let asked = match &args.input {
-        Some(path) => Some(Request::new(What::List(of_jobs(path)?))),
-        None => args.run.counters(),
+        Some(path) => {
+            let (what, kernels) = jobs::request(path)?;
+            Request { kernels, ..Request::new(what) }
+        }
+        None => args.run.counters().unwrap_or_else(|| Request::new(What::Set(DEFAULT_SET.to_owned()))),
     };
-    let request = asked.unwrap_or_else(|| Request::new(What::Set(DEFAULT_SET.to_owned())));
     let request = Request {
         repeats: args.run.pmc_repeats,
         ring_size: args.run.ring_size,
         ring_policy: args.run.ring_policy,
         only_count: true,
         keep_records: args.output_directory.is_some(),
-        ..request
+        ..asked
     };
-    let mut records = None;
-    let exit = crate::command::run::run_with(&args.run, Some(request), &mut records)?;
-    if let (Some(folder), Some(records)) = (&args.output_directory, records) {
+    let mut counts = Counts::default();
+    let outcome = run_with(&args.run, Some(request), &mut counts);
+    let no_file = args.output_directory.as_ref().map(|folder| format!("; no file was written to {}", folder.display()));
+    let no_file = no_file.unwrap_or_default();
+    let exit = outcome.map_err(|failure| match failure.exit {
+        Exit::Device => Failure { error: anyhow!("{:#}{no_file}", failure.error), ..failure },
+        _ => failure,
+    })?;
+    if let (Some(folder), Some(records)) = (&args.output_directory, counts.records.take()) {
         write(folder, records)?;
+    } else if exit == Exit::Ok && counts.cases > 0 && counts.counted == 0 {
+        // Counters were all that was wanted.
+        let why = counts.why.unwrap_or_default();
+        return Err(anyhow!("no case has counters: {why}{no_file}")).or_device();
     }
     Ok(exit)
-}
-
-/// The counters of an input file's jobs, each once.
-fn of_jobs(path: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(path).with_context(|| path.display().to_string()).or_usage()?;
-    let name = path.display().to_string();
-    let format = input::Format::of(&name).or_usage()?;
-    let jobs = input::parse(&name, format, &text).or_usage()?;
-    let mut names: Vec<&str> = Vec::new();
-    for name in jobs.iter().flat_map(|job| job.groups.iter().flatten()) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    if names.is_empty() {
-        return Err(usage(format!("{}: no job asks for a counter", path.display())));
-    }
-    Ok(names.join(","))
 }
 
 /// Bits that no other run of this machine has: the time and the process.

@@ -4,7 +4,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kbench_code_object::Kernel;
 use kbench_gfx_emu::mem::Memory;
 use std::fs;
+use std::num::ParseFloatError;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// The largest argument block.
 const MAX_KERNARG: u32 = 1 << 16;
@@ -40,7 +42,15 @@ impl Argument {
             Some(rest) => {
                 let (offset, rest) =
                     rest.split_once('=').with_context(|| format!("--arg {text}: `=` after @OFFSET is missing"))?;
-                (Some(number(offset).with_context(wrong)? as u32), rest)
+                let offset = number(offset).with_context(wrong)?;
+                let offset = u32::try_from(offset).ok().filter(|offset| *offset <= MAX_KERNARG);
+                (
+                    Some(
+                        offset
+                            .with_context(|| format!("--arg {text}: an argument block ends at byte {MAX_KERNARG}"))?,
+                    ),
+                    rest,
+                )
             }
             None => (None, text),
         };
@@ -50,8 +60,8 @@ impl Argument {
             "i32" => Value::Bits(u64::from(value.parse::<i32>().with_context(wrong)? as u32), 4),
             "u64" => Value::Bits(number(value).with_context(wrong)?, 8),
             "i64" => Value::Bits(value.parse::<i64>().with_context(wrong)? as u64, 8),
-            "f32" => Value::Bits(u64::from(value.parse::<f32>().with_context(wrong)?.to_bits()), 4),
-            "f64" => Value::Bits(value.parse::<f64>().with_context(wrong)?.to_bits(), 8),
+            "f32" => Value::Bits(u64::from(float::<f32>(value).with_context(wrong)?.to_bits()), 4),
+            "f64" => Value::Bits(float::<f64>(value).with_context(wrong)?.to_bits(), 8),
             "null" => Value::Bits(0, 8),
             "in" => Value::File(PathBuf::from(value), None),
             "inout" => {
@@ -80,6 +90,14 @@ fn number(text: &str) -> Result<u64> {
         None => text.parse(),
     };
     parsed.with_context(|| format!("`{text}` is no whole number"))
+}
+
+/// A number with a fraction. One that is too large for its kind would become infinity: that has to be asked for (`inf`).
+fn float<T: FromStr<Err = ParseFloatError> + Copy + Into<f64>>(text: &str) -> Result<T> {
+    let value: T = text.parse().with_context(|| format!("`{text}` is no number"))?;
+    let asks_for_infinity = text.to_ascii_lowercase().contains("inf");
+    ensure!(!value.into().is_infinite() || asks_for_infinity, "`{text}` is out of the range of its kind");
+    Ok(value)
 }
 
 /// The arguments in device memory, and what is written to files afterwards.
@@ -161,6 +179,7 @@ fn offsets(arguments: &[Argument], kernel: &Kernel) -> Result<Vec<u32>> {
             explicit.len() == arguments.len(),
             "some arguments have an @OFFSET and some have none; give all of them one"
         );
+        check_overlaps(arguments)?;
         return Ok(explicit);
     }
     let wanted: Vec<_> = kernel.explicit_args().collect();
@@ -177,6 +196,27 @@ fn offsets(arguments: &[Argument], kernel: &Kernel) -> Result<Vec<u32>> {
         ensure!(given == takes, "argument {index} of `{}` has {takes} B, a value of {given} B was given", kernel.name);
     }
     Ok(wanted.iter().map(|arg| arg.offset).collect())
+}
+
+/// Refuses two arguments at the same bytes: the later one would quietly win.
+fn check_overlaps(arguments: &[Argument]) -> Result<()> {
+    let mut places: Vec<(u32, u32, usize)> = arguments
+        .iter()
+        .enumerate()
+        .filter_map(|(index, argument)| Some((argument.offset?, argument.value.bytes(), index)))
+        .collect();
+    places.sort_unstable();
+    for pair in places.windows(2) {
+        if let [(start, bytes, first), (next, _, second)] = pair {
+            let end = start.saturating_add(*bytes);
+            ensure!(
+                end <= *next,
+                "argument {first} (bytes {start} to {}) and argument {second} (from byte {next}) overlap",
+                end - 1
+            );
+        }
+    }
+    Ok(())
 }
 
 /// A kernel's arguments in words.
@@ -204,9 +244,26 @@ mod tests {
         assert_eq!(parse("null").value, Value::Bits(0, 8));
         assert_eq!(parse("out:64:o.bin").value, Value::Zeroed(64, Some(PathBuf::from("o.bin"))));
         assert_eq!(parse("inout:a:b").value, Value::File(PathBuf::from("a"), Some(PathBuf::from("b"))));
+        assert_eq!(parse("f32:-inf").value, Value::Bits(f32::NEG_INFINITY.to_bits().into(), 4));
         for wrong in ["u32:", "u32:-1", "u32:4294967296", "f32:x", "out:5", "inout:a", "@8:u32:1", "what:1", "@x=null"]
         {
             assert!(Argument::parse(wrong).is_err(), "{wrong}");
         }
+        // Neither may an offset wrap around 2^32, nor a number become infinity.
+        for wrong in ["@4294967296=null", "@65537=null", "f32:1e40", "f64:1e999"] {
+            assert!(Argument::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn explicit_arguments_do_not_overlap() {
+        let check = |texts: &[&str]| {
+            let arguments: Vec<Argument> = texts.iter().map(|text| Argument::parse(text).unwrap()).collect();
+            check_overlaps(&arguments).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&["@8=u32:1", "@0=null", "@12=u32:2"]), Ok(()));
+        let error = check(&["@4=u32:1", "@0=null"]).unwrap_err();
+        assert!(error.contains("argument 1 (bytes 0 to 7) and argument 0 (from byte 4)"), "{error}");
+        assert!(check(&["@0=u32:1", "@0=u32:2"]).is_err());
     }
 }

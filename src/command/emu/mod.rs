@@ -17,14 +17,17 @@ use kbench_gfx_emu::exec::Wave;
 use kbench_gfx_emu::launch::{Barriers, Launch, LaunchError, Module, Options, launch};
 use kbench_gfx_emu::mem::{Bounds, Memory};
 use kbench_gfx_emu::model::Model;
-use kbench_rocm_emu::report::{LaunchBound, LaunchCounter, LaunchReport, Ran};
+use kbench_rocm_emu::report::{LaunchBound, LaunchCounter, LaunchLine, LaunchReport, Ran};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Opcodes that the table shows.
 const OPCODES: usize = 12;
+/// Source lines that the table shows.
+const LINES: usize = 12;
 
 /// Loads, runs, writes buffers, prints what was counted.
 ///
@@ -70,16 +73,18 @@ pub fn run(args: &EmuArgs) -> Outcome {
         bound: &bound,
         counters: &counters,
     };
-    let emulated = Emulated::of(vec![LaunchReport::of(&ran)]);
+    let report = LaunchReport::of(&ran);
+    let lines = report.lines.clone();
+    let emulated = Emulated::of(vec![report]);
     let mut out = io::stdout().lock();
     match args.format {
         EmuFormat::Json => {
-            let document = Document::new(model, &emulated, &counters, mix);
+            let document = Document::new(model, &emulated, &counters, mix, &lines);
             let text = serde_json::to_string_pretty(&document).or_device()?;
             writeln!(out, "{text}").map_err(from_output)?;
         }
         EmuFormat::Table => {
-            print(&mut out, model, &emulated, &counters, &mix).map_err(from_output)?;
+            print(&mut out, model, &emulated, &counters, (&mix, &lines)).map_err(from_output)?;
             for (file, bytes) in written {
                 writeln!(out, "{}: {} written", file.display(), units::bytes(bytes.into())).map_err(from_output)?;
             }
@@ -98,6 +103,7 @@ fn choose(args: &EmuArgs, bytes: Vec<u8>) -> Result<(&'static Model, Vec<u8>), F
     }
     let archs: Vec<&str> = objects.iter().map(|object| object.arch().name()).collect();
     let model = match &args.device {
+        Some(name) if name.ends_with(".toml") => own_model(Path::new(name))?,
         Some(name) => Model::named(name).or_usage()?,
         None => {
             let default = Model::named(DEFAULT_MODEL).or_usage()?;
@@ -112,6 +118,13 @@ fn choose(args: &EmuArgs, bytes: Vec<u8>) -> Result<(&'static Model, Vec<u8>), F
         usage(format!("{file}: {name} needs a code object for {arch}, the file has {}", archs.join(", ")))
     })?;
     Ok((model, object.bytes().to_vec()))
+}
+
+/// A model out of a file, which lives as long as the process.
+fn own_model(file: &Path) -> Result<&'static Model, Failure> {
+    let text = fs::read_to_string(file).with_context(|| format!("{} could not be read", file.display())).or_usage()?;
+    let model = Model::from_toml(&text).with_context(|| file.display().to_string()).or_usage()?;
+    Ok(Box::leak(Box::new(model)))
 }
 
 fn kernel_name(args: &EmuArgs, module: &Module) -> Result<String, Failure> {
@@ -167,6 +180,9 @@ struct Document<'a> {
     launches: Vec<LaunchDoc>,
     all_counters: Vec<CounterDoc<'a>>,
     instructions: Vec<OpcodeDoc>,
+    /// Source lines, the most executed first; none without debug information (`-g`).
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    lines: &'a [LaunchLine],
 }
 
 #[derive(Serialize)]
@@ -184,7 +200,13 @@ struct OpcodeDoc {
 }
 
 impl<'a> Document<'a> {
-    fn new(model: &'a Model, emulated: &'a Emulated, counters: &'a Counters, mix: Vec<(String, u64)>) -> Self {
+    fn new(
+        model: &'a Model,
+        emulated: &'a Emulated,
+        counters: &'a Counters,
+        mix: Vec<(String, u64)>,
+        lines: &'a [LaunchLine],
+    ) -> Self {
         let all_counters = counters
             .list
             .iter()
@@ -206,6 +228,7 @@ impl<'a> Document<'a> {
             launches: emulated.launches.iter().map(LaunchDoc::from).collect(),
             all_counters,
             instructions,
+            lines,
         }
     }
 }
@@ -215,7 +238,7 @@ fn print(
     model: &Model,
     emulated: &Emulated,
     counters: &Counters,
-    mix: &[(String, u64)],
+    (mix, lines): (&[(String, u64)], &[LaunchLine]),
 ) -> io::Result<()> {
     writeln!(out, "{} (emulated), {}: no time is measured\n", model.marketing_name, model.arch().name())?;
     for launch in &emulated.launches {
@@ -253,6 +276,12 @@ fn print(
     writeln!(out, "\nmost executed:")?;
     for (opcode, executions) in mix.iter().take(OPCODES) {
         writeln!(out, "  {executions:>12}  {opcode}")?;
+    }
+    if !lines.is_empty() {
+        writeln!(out, "\nmost executed lines:")?;
+    }
+    for line in lines.iter().take(LINES) {
+        writeln!(out, "  {:>12}  {}:{}", line.instructions, line.file, line.line)?;
     }
     Ok(())
 }

@@ -121,6 +121,7 @@ impl Watcher for Replay<'_, '_> {
             }
             Notice::VerifyAgain => "verifying again".to_owned(),
             Notice::Count(_) => "counting".to_owned(),
+            Notice::CountPass { pass, of } => format!("counting, pass {} of {of}", pass + 1),
         };
         self.bar.set_message(format!("{}: {what}", units::shorten(&task.planned.id, 60)));
     }

@@ -24,6 +24,7 @@ use kbench_system::{Environment, Root, Sampler};
 use kbench_workload::{Fp8Flavor, Workload};
 use prepared::GpuPrepared;
 use probe::Probe;
+use std::collections::BTreeMap;
 use std::time::Duration;
 pub use summary::Emulated;
 
@@ -132,7 +133,7 @@ impl Gpu {
         };
         let builds = Builds::new(library, &arch, cus);
         let builds = match device.arch_with_features() {
-            Ok(full) if emulator.is_none() => builds.or_compiled(full),
+            Ok(full) if emulator.is_none() => builds.or_compiled(full, device.runtime().clone()),
             _ => builds,
         };
         let sampler = if emulator.is_none() { sampler(&device) } else { None };
@@ -192,6 +193,22 @@ impl Device for Gpu {
     fn is_spent(&self) -> bool {
         // Queries may still work on a device that is lost.
         self.device.alloc(1).is_err()
+    }
+
+    fn release_errors(&self) -> Vec<String> {
+        let errors = self.device.runtime().take_drop_errors();
+        let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+        for error in &errors.first {
+            *kinds.entry(error.to_string()).or_default() += 1;
+        }
+        let told = |(error, times): (String, u64)| match times {
+            1 => format!("giving back what a case used failed: {error}"),
+            _ => format!("giving back what a case used failed {times} times: {error}"),
+        };
+        let mut sentences: Vec<String> = kinds.into_iter().map(told).collect();
+        let more = errors.count.saturating_sub(errors.first.len() as u64);
+        sentences.extend((more > 0).then(|| format!("giving back what a case used failed {more} times more")));
+        sentences
     }
 
     fn pci(&self) -> Option<String> {

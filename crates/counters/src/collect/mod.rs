@@ -1,19 +1,19 @@
 //! From records to values: instances reduced, launches judged by their guards, medians over repeats, records reconciled with launches.
 
+mod arrivals;
 mod reconcile;
 pub mod wire;
 
+pub use arrivals::{Arrivals, Sums};
 pub use reconcile::{Lost, Reconciliation, Rejected};
 pub use wire::{Entry, Header, Position, Record};
 
 use crate::arch::Geometry;
 use crate::metric::{Kind, Measured, PassReadings, Reading};
 use crate::plan::Plan;
+use arrivals::{Arrived, Reduced};
 use kbench_stats::Sample;
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// Most XCCs of a device, beyond what exists.
-const MAX_XCCS: usize = 64;
+use std::collections::BTreeMap;
 
 /// A launch that records are expected of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,58 +26,12 @@ pub struct Launch {
     pub expected_waves: Option<u64>,
 }
 
-/// An instance-wise counter of one launch, reduced.
-#[derive(Clone, Debug)]
-struct Reduced {
-    sum: f64,
-    max: f64,
-    min: f64,
-    instances: u32,
-    per_xcc: Vec<f64>,
-}
-
-impl Reduced {
-    fn add(&mut self, entry: &Entry) {
-        self.sum += entry.value;
-        self.max = self.max.max(entry.value);
-        self.min = self.min.min(entry.value);
-        self.instances = self.instances.saturating_add(1);
-        let xcc = usize::from(entry.position.xcc).min(MAX_XCCS - 1);
-        if self.per_xcc.len() <= xcc {
-            self.per_xcc.resize(xcc + 1, 0.0);
-        }
-        if let Some(slot) = self.per_xcc.get_mut(xcc) {
-            *slot += entry.value;
-        }
-    }
-}
-
-impl Default for Reduced {
-    fn default() -> Self {
-        Self { sum: 0.0, max: f64::NEG_INFINITY, min: f64::INFINITY, instances: 0, per_xcc: Vec::new() }
-    }
-}
-
-/// What arrived of a launch.
-#[derive(Default)]
-struct Arrived {
-    start_ns: u64,
-    end_ns: u64,
-    total: u32,
-    got: u32,
-    counters: HashMap<u32, Reduced>,
-    seen: HashSet<(u32, Position)>,
-    has_repeats: bool,
-}
-
 /// Gathers the records of a collection.
 pub struct Collector {
     names: Vec<String>,
     plan: Plan,
     launches: BTreeMap<u64, Launch>,
-    arrived: HashMap<u64, Arrived>,
-    unknown: u64,
-    malformed: u64,
+    arrivals: Arrivals,
 }
 
 /// What a collection gave.
@@ -92,7 +46,13 @@ pub struct Collected {
 impl Collector {
     /// A collection of a plan. `names` are the counters that entries refer to by index.
     pub fn new(plan: Plan, names: Vec<String>) -> Self {
-        Self { names, plan, launches: BTreeMap::new(), arrived: HashMap::new(), unknown: 0, malformed: 0 }
+        let arrivals = Arrivals::new(names.len());
+        Self::with(plan, names, arrivals)
+    }
+
+    /// A collection of what has arrived already.
+    pub fn with(plan: Plan, names: Vec<String>, arrivals: Arrivals) -> Self {
+        Self { names, plan, launches: BTreeMap::new(), arrivals }
     }
 
     /// Notes a launch. May be called before or after its records arrive, but before [`Collector::finish`].
@@ -102,44 +62,21 @@ impl Collector {
 
     /// Launches of which all values have arrived; to be compared with those launched while flushing.
     pub fn complete(&self) -> usize {
-        let is_complete = |id: &&u64| self.arrived.get(id).is_some_and(|arrived| arrived.got >= arrived.total);
-        self.launches.keys().filter(is_complete).count()
+        self.launches.keys().filter(|id| self.arrivals.has_all_of(**id)).count()
     }
 
     /// Takes a record out of the ring. What is no record, and values that are none, are counted and left aside.
     pub fn take(&mut self, bytes: &[u8]) {
-        let Some(record) = Record::read(bytes) else {
-            self.malformed += 1;
-            return;
-        };
-        let header = record.header;
-        let arrived = self.arrived.entry(header.dispatch_id).or_default();
-        (arrived.start_ns, arrived.end_ns, arrived.total) = (header.start_ns, header.end_ns, header.total);
-        for entry in record.entries() {
-            if !entry.value.is_finite() || entry.value < 0.0 || entry.counter as usize >= self.names.len() {
-                self.malformed += 1;
-                continue;
-            }
-            if !arrived.seen.insert((entry.counter, entry.position)) {
-                arrived.has_repeats = true;
-                continue;
-            }
-            arrived.got = arrived.got.saturating_add(1);
-            arrived.counters.entry(entry.counter).or_default().add(&entry);
-        }
+        self.arrivals.take(bytes);
     }
 
     /// Judges the launches and takes medians. `kind` says how a counter's values came about.
-    pub fn finish(mut self, geometry: Geometry, kind: impl Fn(&str) -> Kind) -> Collected {
-        let strangers: Vec<u64> = self.arrived.keys().copied().filter(|id| !self.launches.contains_key(id)).collect();
-        for id in strangers {
-            self.arrived.remove(&id);
-            self.unknown += 1;
-        }
+    pub fn finish(self, geometry: Geometry, kind: impl Fn(&str) -> Kind) -> Collected {
+        let strangers = self.arrivals.dispatches().filter(|id| !self.launches.contains_key(id)).count();
         let mut found = Reconciliation {
             launched: self.launches.len() as u64,
-            unknown: self.unknown,
-            malformed: self.malformed,
+            unknown: strangers as u64,
+            malformed: self.arrivals.malformed(),
             ..Reconciliation::default()
         };
         let mut passes = Vec::with_capacity(self.plan.passes.len());
@@ -169,7 +106,7 @@ impl Collector {
         let mut problem = None;
         for launch in self.launches.values().filter(|launch| launch.pass == index) {
             let lost = Lost { pass: index, dispatch_id: launch.dispatch_id };
-            match self.arrived.get(&launch.dispatch_id) {
+            match self.arrivals.get(launch.dispatch_id) {
                 None => found.missing(lost),
                 Some(arrived) if arrived.got < arrived.total => found.partial(lost),
                 Some(arrived) => {
@@ -207,7 +144,7 @@ impl Collector {
     /// All launches of a pass of which everything arrived.
     fn whole(&self, pass: usize) -> Vec<&Arrived> {
         let own = self.launches.values().filter(|launch| launch.pass == pass);
-        own.filter_map(|launch| self.arrived.get(&launch.dispatch_id)).filter(|one| one.got >= one.total).collect()
+        own.filter_map(|launch| self.arrivals.get(launch.dispatch_id)).filter(|one| one.got >= one.total).collect()
     }
 
     fn value<'a>(&self, arrived: &'a Arrived, name: &str) -> Option<&'a Reduced> {

@@ -12,14 +12,14 @@ pub use confirm::{Oracle, PlanError};
 use crate::arch::Arch;
 use crate::catalog::{Catalog, CatalogError, Event};
 use pack::{Packer, Problem};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Counters that every pass collects.
 pub const GUARDS: [&str; 2] = ["GRBM_GUI_ACTIVE", "SQ_WAVES"];
 
 /// Counters that are collected together, in one replay of the launch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
     /// Names, guards first.
     pub counters: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Pass {
 }
 
 /// Where what was asked for is collected.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
     /// All of it in one pass.
@@ -41,8 +41,18 @@ pub enum Placement {
     Refused(String),
 }
 
+impl Placement {
+    /// What keeps it from being counted; `None` for what is.
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Placement::Refused(why) => Some(why),
+            Placement::Pass(_) | Placement::Spread(_) => None,
+        }
+    }
+}
+
 /// Passes for a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The architecture.
     pub arch: Arch,

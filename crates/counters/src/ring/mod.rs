@@ -204,14 +204,20 @@ impl State {
     }
 }
 
+/// Whether a ring may have a size; whether there is memory for it shows when it is made.
+///
+/// # Errors
+/// [`RingError::Size`].
+pub fn check(size: Size) -> Result<(), RingError> {
+    if (MIN_SIZE..=MAX_SIZE).contains(&size.bytes()) { Ok(()) } else { Err(RingError::Size(size)) }
+}
+
 /// Makes a ring.
 ///
 /// # Errors
 /// When the size is out of range or the memory is not there.
 pub fn ring(size: Size, policy: Policy) -> Result<(Producer, Reader), RingError> {
-    if !(MIN_SIZE..=MAX_SIZE).contains(&size.bytes()) {
-        return Err(RingError::Size(size));
-    }
+    check(size)?;
     let bytes = usize::try_from(size.bytes()).map_err(|_| RingError::Memory(size))?;
     let chunk = (bytes / 4).min(MAX_CHUNK);
     let capacity = bytes - chunk;

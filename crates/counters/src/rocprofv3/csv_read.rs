@@ -29,7 +29,7 @@ struct Rows<'p> {
 
 impl<'p> Rows<'p> {
     fn open(path: &'p Path) -> Result<Self, FileError> {
-        let file = File::open(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+        let file = File::open(path).map_err(|cause| FileError::Io { path: path.to_owned(), cause })?;
         let mut rows = Self {
             path,
             reader: BufReader::new(file),
@@ -59,7 +59,7 @@ impl<'p> Rows<'p> {
     fn read_line(&mut self) -> Result<bool, FileError> {
         self.buffer.clear();
         let read = self.reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut self.buffer);
-        let read = read.map_err(|source| FileError::Io { path: self.path.to_owned(), source })?;
+        let read = read.map_err(|cause| FileError::Io { path: self.path.to_owned(), cause })?;
         self.line += 1;
         if read as u64 == MAX_LINE {
             return Err(self.error("a line is longer than 1 MiB: this is no file of rocprofv3"));

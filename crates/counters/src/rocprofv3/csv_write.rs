@@ -189,7 +189,7 @@ fn quotes_all(run: &Run) -> bool {
 }
 
 fn io(path: &Path) -> impl Fn(std::io::Error) -> FileError + '_ {
-    move |source| FileError::Io { path: path.to_owned(), source }
+    move |cause| FileError::Io { path: path.to_owned(), cause }
 }
 
 /// Kernels by number, and the check that every dispatch has one.

@@ -17,8 +17,10 @@ pub struct ImportedCase {
     pub workgroup: [u32; 3],
     /// Its launches.
     pub calls: u64,
-    /// What was counted; `duration_ns` is the median of all launches.
+    /// What was counted; `duration_ns` is the median of all launches, and absent on an emulated agent.
     pub measured: Measured,
+    /// On an emulated agent the median of the modelled durations: a bound on time, and no time.
+    pub bound_ns: Option<f64>,
 }
 
 /// What makes launches one case: kernel, grid, workgroup.
@@ -47,20 +49,22 @@ impl Agent {
 ///
 /// Launches with the same set of counters are one pass. The files hold sums over all instances: for `GRBM_*`, which count time, the largest XCC is
 /// not in them and the mean of the XCCs stands for it. Launches whose guards are 0 are left out of a pass that has others; a pass of nothing else
-/// is marked.
+/// is marked. Of an emulated agent nothing counts as measured, and no duration enters a formula.
 pub fn cases(run: &Run, agent: Option<u32>, geometry: Geometry) -> Vec<ImportedCase> {
     let names: BTreeMap<u64, &str> = run.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
+    let is_meant = |known: &&Agent| agent.is_none_or(|agent| known.logical_node_id == agent);
+    let is_emulated = run.agents.iter().filter(is_meant).any(Agent::is_emulated);
     let mut groups: BTreeMap<Key<'_>, Vec<&Dispatch>> = BTreeMap::new();
     for dispatch in run.dispatches.iter().filter(|dispatch| agent.is_none_or(|agent| dispatch.agent == agent)) {
         let name = names.get(&dispatch.kernel_id).copied().unwrap_or_default();
         groups.entry((name, dispatch.grid, dispatch.workgroup)).or_default().push(dispatch);
     }
-    let case = |((kernel, grid, workgroup), dispatches): (Key<'_>, Vec<&Dispatch>)| ImportedCase {
-        kernel: kernel.to_owned(),
-        grid,
-        workgroup,
-        calls: dispatches.len() as u64,
-        measured: measured(&dispatches, geometry),
+    let case = |((kernel, grid, workgroup), dispatches): (Key<'_>, Vec<&Dispatch>)| {
+        let measured = measured(&dispatches, geometry);
+        let (bound_ns, measured) =
+            if is_emulated { (measured.duration_ns, modelled(measured)) } else { (None, measured) };
+        let calls = dispatches.len() as u64;
+        ImportedCase { kernel: kernel.to_owned(), grid, workgroup, calls, measured, bound_ns }
     };
     groups.into_iter().map(case).collect()
 }
@@ -72,6 +76,15 @@ fn measured(dispatches: &[&Dispatch], geometry: Geometry) -> Measured {
     }
     let passes = by_set.into_iter().map(|(names, launches)| pass(&names, &launches, geometry)).collect();
     Measured { passes, geometry, duration_ns: duration(dispatches), unavailable: BTreeMap::new() }
+}
+
+/// The same as of an emulated agent. Its files do not tell what was counted exactly and what came from its model.
+fn modelled(mut measured: Measured) -> Measured {
+    for pass in &mut measured.passes {
+        pass.counted_ns = None;
+        pass.counters.values_mut().for_each(|reading| reading.kind = Kind::Model);
+    }
+    Measured { duration_ns: None, ..measured }
 }
 
 fn duration(dispatches: &[&Dispatch]) -> Option<f64> {

@@ -82,6 +82,16 @@ pub struct Agent {
     pub numbers: BTreeMap<String, u64>,
 }
 
+/// Stands behind the product's name of an agent that is emulated: the durations in its files are bounds and no times.
+pub const EMULATED: &str = " (emulated)";
+
+impl Agent {
+    /// True when the agent was marked as emulated ([`EMULATED`]): nothing of it was measured.
+    pub fn is_emulated(&self) -> bool {
+        self.product.ends_with(EMULATED)
+    }
+}
+
 /// A kernel as it was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
@@ -148,12 +158,12 @@ impl Dispatch {
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The operating system refused.
-    #[error("{path}: {source}")]
+    #[error("{path}: {cause}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
-        source: std::io::Error,
+        /// Why; part of the message, and so no further source of it.
+        cause: std::io::Error,
     },
     /// A CSV file has another form than was expected.
     #[error("{path}{}: {what}", at(.line))]

@@ -18,6 +18,9 @@ pub const HIPRTC_LIBRARY_VARIABLE: &str = "KBENCH_HIPRTC_LIB";
 /// Newest first. `.so` alone exists only where development packages are installed.
 const SUFFIXES: [&str; 4] = [".so.7", ".so.6", ".so.5", ".so"];
 
+/// What only hiprtc has.
+const HIPRTC_PROBE: &CStr = c"hiprtcCreateProgram";
+
 /// A table of functions in this process: gives the address of a function by its name.
 pub type SymbolTable = fn(&CStr) -> Option<NonNull<c_void>>;
 
@@ -73,7 +76,24 @@ impl Library {
     pub fn hiprtc() -> Result<Self, HipError> {
         let stems = ["libhiprtc", "libamdhip64"];
         let places = places(std::env::var_os(HIPRTC_LIBRARY_VARIABLE), std::env::var_os("ROCM_PATH"), &stems);
-        first("hiprtc", HIPRTC_LIBRARY_VARIABLE, &places, c"hiprtcCreateProgram")
+        first("hiprtc", HIPRTC_LIBRARY_VARIABLE, &places, HIPRTC_PROBE)
+    }
+
+    /// hiprtc for a process that has HIP: `$KBENCH_HIPRTC_LIB`, or that HIP itself where it has hiprtc (HIP 5), or the `libhiprtc` beside it, or
+    /// the newest one in the places of [`Library::hip`]. Never another `libamdhip64`: two of them in one process keep separate states.
+    ///
+    /// # Errors
+    /// [`HipError::NoLibrary`] with everything that was tried.
+    pub fn hiprtc_with(hip: &Library) -> Result<Self, HipError> {
+        let file = match hip.source {
+            Source::File(_) => hip.name.as_path(),
+            Source::Table(table) if table(HIPRTC_PROBE).is_some() => {
+                return Ok(Self { name: hip.name.clone(), source: Source::Table(table) });
+            }
+            Source::Table(_) => Path::new(""),
+        };
+        let places = places_with(file, std::env::var_os(HIPRTC_LIBRARY_VARIABLE), std::env::var_os("ROCM_PATH"));
+        first("hiprtc", HIPRTC_LIBRARY_VARIABLE, &places, HIPRTC_PROBE)
     }
 
     /// One file, which must have the function `probe`.
@@ -120,6 +140,19 @@ fn places(named: Option<OsString>, rocm_path: Option<OsString>, stems: &[&str]) 
     let names: Vec<String> =
         stems.iter().flat_map(|stem| SUFFIXES.iter().map(move |suffix| format!("{stem}{suffix}"))).collect();
     directories.iter().flat_map(|directory| names.iter().map(move |name| directory.join(name))).collect()
+}
+
+/// Where hiprtc is looked for beside a HIP that was loaded from `hip`; empty for one that is no file.
+fn places_with(hip: &Path, named: Option<OsString>, rocm_path: Option<OsString>) -> Vec<PathBuf> {
+    let is_named = named.as_ref().is_some_and(|file| !file.is_empty());
+    let others = places(named, rocm_path, &["libhiprtc"]);
+    if is_named || hip.as_os_str().is_empty() {
+        return others;
+    }
+    let beside = SUFFIXES.iter().map(|suffix| hip.with_file_name(format!("libhiprtc{suffix}")));
+    let mut all: Vec<PathBuf> = [hip.to_owned()].into_iter().chain(beside).collect();
+    all.extend(others);
+    all
 }
 
 /// The first of `places` that loads and has `probe`.
@@ -206,6 +239,30 @@ mod tests {
         let same = places(None, Some("/opt/rocm".into()), &["libhiprtc", "libamdhip64"]);
         assert_eq!(same.len(), 16, "ROCM_PATH=/opt/rocm is one directory, not two");
         assert_eq!(same.get(4), Some(&PathBuf::from("/opt/rocm/lib/libamdhip64.so.7")));
+    }
+
+    #[test]
+    fn hiprtc_comes_from_the_loaded_hip_or_from_beside_it_and_never_from_another_hip() {
+        let all = places_with(Path::new("/mine/libamdhip64.so.7.1"), None, Some("/r".into()));
+        let all: Vec<String> = all.iter().map(|p| p.display().to_string()).collect();
+        assert_eq!(
+            all.get(..6).unwrap(),
+            [
+                "/mine/libamdhip64.so.7.1",
+                "/mine/libhiprtc.so.7",
+                "/mine/libhiprtc.so.6",
+                "/mine/libhiprtc.so.5",
+                "/mine/libhiprtc.so",
+                "/r/lib/libhiprtc.so.7",
+            ]
+        );
+        assert_eq!(all.iter().filter(|place| place.contains("libamdhip64")).count(), 1, "{all:?}");
+        let named = places_with(Path::new("/mine/libamdhip64.so.7"), Some("/x/rtc.so".into()), None);
+        assert_eq!(named, [PathBuf::from("/x/rtc.so")]);
+        assert_eq!(
+            places_with(Path::new(""), None, None).first(),
+            Some(&PathBuf::from("/opt/rocm/lib/libhiprtc.so.7"))
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::Handle;
+use super::{Handle, Runtime};
 use crate::api::{HIPRTC_LIBRARY_VARIABLE, HipError, Library, RtcApi, SymbolTable};
 use crate::sys;
 
@@ -39,6 +39,15 @@ impl Compiler {
     /// [`HipError::NoLibrary`] with every place and reason.
     pub fn open() -> Result<Self, HipError> {
         Ok(Self { api: RtcApi::new(Library::hiprtc()?) })
+    }
+
+    /// Loads the hiprtc that belongs to a HIP in this process: that library itself where it has hiprtc inside, or the `libhiprtc` beside it, before
+    /// the other places of [`Compiler::open`]. Another `libamdhip64` is never loaded for it.
+    ///
+    /// # Errors
+    /// [`HipError::NoLibrary`] with every place and reason.
+    pub fn open_with(runtime: &Runtime) -> Result<Self, HipError> {
+        Ok(Self { api: RtcApi::new(Library::hiprtc_with(&runtime.api().library)?) })
     }
 
     /// Loads one file as hiprtc.

@@ -49,7 +49,7 @@ impl Sdk {
                 eprintln!("rocprofiler-sdk: no topology of a GPU driver; no agents");
                 return Vec::new();
             }
-            let config = crate::config::peek();
+            let config = crate::config::current();
             let models = config.models().unwrap_or_default();
             let mut list = vec![cpu(self.version)];
             let shown = models.len() - usize::from(self.faults.agents_short && !models.is_empty());

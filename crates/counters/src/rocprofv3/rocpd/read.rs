@@ -33,7 +33,7 @@ pub fn read(path: &Path) -> Result<Vec<Run>, FileError> {
         ),
     };
     let wrong = |what: String| FileError::Database { path: path.to_owned(), what };
-    let bytes = std::fs::metadata(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?.len();
+    let bytes = std::fs::metadata(path).map_err(|cause| FileError::Io { path: path.to_owned(), cause })?.len();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     let reader = Reader::new(connection, bytes).map_err(failed)?;

@@ -20,7 +20,7 @@ pub fn write(path: &Path, run: &Run, guid: Guid, catalog: Option<&Catalog>) -> R
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
     let partial = PathBuf::from(name);
-    let io = |source| FileError::Io { path: path.to_owned(), source };
+    let io = |cause| FileError::Io { path: path.to_owned(), cause };
     if partial.exists() {
         std::fs::remove_file(&partial).map_err(io)?;
     }
