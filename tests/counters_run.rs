@@ -365,7 +365,7 @@ fn the_profiler_is_configured_while_the_process_has_one_thread() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    frame::send(&mut child.stdin.take().unwrap(), &ToChild::Open(open)).unwrap();
+    frame::send(&mut child.stdin.take().unwrap(), &ToChild::Open(Box::new(open))).unwrap();
     // The sleep of a thread that hangs is the only sign of where it is: nothing else of a worker sleeps for so long.
     let wchan = PathBuf::from(format!("/proc/{}/wchan", child.id()));
     let until = Instant::now() + Duration::from_secs(60);
