@@ -109,7 +109,7 @@ type Inbox = Receiver<Result<ToChild, FrameError>>;
 /// The parent's first message: which device.
 fn first(input: &mut BufReader<File>) -> Outcome<Open> {
     match frame::receive::<ToChild>(input).context("the first message of the parent").or_device()? {
-        Some(ToChild::Open(open)) => Ok(open),
+        Some(ToChild::Open(open)) => Ok(*open),
         _ => Err(usage("`kbench worker` is started by kbench itself: it opens a device and runs cases on it")),
     }
 }

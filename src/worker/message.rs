@@ -19,7 +19,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToChild {
     /// Open a device; the first message, and only once.
-    Open(Open),
+    Open(Box<Open>),
     /// Read or measure the device's peaks.
     Peaks,
     /// Run a case.

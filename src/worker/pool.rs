@@ -142,7 +142,7 @@ impl Pool<'_> {
         slot.process = None;
         let process = Process::start(&self.program, index, slot.generation, &self.post)
             .map_err(|cause| WorkerError::Start { program: self.program.path.display().to_string(), cause })?;
-        process.send(ToChild::Open(slot.open.clone()));
+        process.send(ToChild::Open(Box::new(slot.open.clone())));
         slot.process = Some(process);
         slot.state = State::Opening { until: Instant::now().checked_add(self.limits.of_open()) };
         Ok(())
