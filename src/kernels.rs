@@ -21,6 +21,11 @@ pub fn builtin() -> Result<Library, LibraryError> {
     Library::embedded(OBJECTS)
 }
 
+/// A file of the builds in the program, such as `gfx942/gemm.co`.
+pub fn object(name: &str) -> Option<&'static [u8]> {
+    OBJECTS.iter().find(|(file, _)| *file == name).map(|(_, bytes)| *bytes)
+}
+
 /// The builds of a build folder, or of a launch descriptor.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 mod pair;
 
+pub(crate) use pair::OTHER_FAILED;
 pub use pair::{PairResult, PairRule, PairSamples, run_pair};
 
 use crate::counters::Counting;

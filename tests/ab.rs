@@ -172,6 +172,131 @@ fn a_wrong_candidate_is_exit_4() {
     assert_eq!(document["not_compared"][0]["candidate"], "wrong");
 }
 
+/// What a candidate cannot do is told whatever the gate asks for: everywhere wrong, faulting, or hanging.
+#[test]
+fn a_candidate_that_does_not_run_fails_the_gate_with_its_own_exit_code() {
+    let bench = Bench::new();
+    let Some(()) = sources(&bench, "base", str::to_owned) else { return };
+    sources(&bench, "wrong", |text| text.replace("return x * rcp(1.0f + exp2(-log2e * x));", "return x;")).unwrap();
+    let fault = "    *reinterpret_cast<volatile u32*>(0x1234567890ull) = 1;\n";
+    sources(&bench, "fault", |text| text.replace(LOAD, &format!("{fault}{LOAD}"))).unwrap();
+    let hang = "    while (hidden == 512) __builtin_amdgcn_s_sleep(1);\n";
+    sources(&bench, "hang", |text| text.replace(LOAD, &format!("{hang}{LOAD}"))).unwrap();
+    for (candidate, status, expected) in [("wrong", "wrong", 4), ("fault", "failed", 5), ("hang", "hung", 5)] {
+        let more = ["--gate", "bound:+1%", "--junit", "gate.xml", "--watchdog", "0.02"];
+        let (document, code) = ab(&bench, candidate, &more);
+        assert_eq!(code, expected, "{document:#}");
+        assert_eq!(document["not_compared"][0]["base"], "skipped", "{document:#}");
+        assert_eq!(document["not_compared"][0]["candidate"], status, "{document:#}");
+        assert_eq!(document["gate"]["passed"], false, "{document:#}");
+        assert_eq!(document["gate"]["checks"][0]["outcome"], "fail");
+        assert!(bench.read("gate.xml").contains("failures=\"1\""), "{}", bench.read("gate.xml"));
+    }
+}
+
+/// A build that is wrong is not a device that failed, and the reason is told.
+#[test]
+fn selfcheck_says_why_a_build_cannot_be_checked() {
+    let bench = Bench::new();
+    let Some(()) = sources(&bench, "base", str::to_owned) else { return };
+    sources(&bench, "wrong", |text| text.replace("return x * rcp(1.0f + exp2(-log2e * x));", "return x;")).unwrap();
+    bench.file("shapes.csv", SHAPES);
+    let mut command = bench.kbench();
+    command.args(["build", "--compiler", "clang-19", "--sources", "wrong", "-o", "built"]);
+    command.assert().success();
+    let mut command = bench.kbench();
+    command.args(["selfcheck", "--build", "built", "--shapes", "shapes.csv", "--device", "emu", "--pairs", "2"]);
+    command.env("ROCM_EMU_CLOCK", "cv=1%;seed=3");
+    let said = String::from_utf8(command.assert().code(4).get_output().stdout.clone()).unwrap();
+    assert!(said.contains("2 could not be measured") && said.contains("the first: activation"), "{said}");
+    assert!(said.contains("wrong: before timing: output `out`"), "{said}");
+}
+
+/// A candidate with no kernel for the case: the reason is told, and the gate does not pass.
+#[test]
+fn a_candidate_without_a_kernel_for_the_case_says_so() {
+    let bench = Bench::new();
+    let Some(()) = sources(&bench, "base", str::to_owned) else { return };
+    bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=16 hidden=256,96\n");
+    let mut command = bench.kbench();
+    command.args(["ab", "--base", "builtin", "--cand", "base", "--shapes", "shapes.csv", "--device", "emu"]);
+    command.args(["--compiler", "clang-19", "--gate", "bound:+1%", "--format", "json"]);
+    let output = command.output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reason = document["not_compared"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("no kernel of family rmsnorm"), "{reason}");
+    assert_eq!(
+        (output.status.code(), &document["gate"]["checks"][0]["outcome"]),
+        (Some(3), &Value::from("inconclusive"))
+    );
+}
+
+/// A change of one kernel is none of the machine code of another in the same file.
+#[test]
+fn machine_code_is_that_of_the_kernels_that_ran() {
+    let bench = Bench::new();
+    let Some(()) = sources(&bench, "base", str::to_owned) else { return };
+    // The case runs silu; the kernels of the other activation are in the same file.
+    sources(&bench, "other", |text| text.replace("0.7978845608f", "0.8f")).unwrap();
+    let (document, _) = ab(&bench, "other", &[]);
+    assert_eq!(document["cases"][0]["identical_code"], true, "{document:#}");
+}
+
+#[test]
+fn a_code_object_stands_for_the_descriptor_beside_it() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", SHAPES);
+    bench.file("alone.co", "no descriptor is beside it");
+    let mut command = bench.kbench();
+    command.args(["ab", "--base", "builtin", "--cand", "alone.co", "--shapes", "shapes.csv", "--device", "emu"]);
+    let said = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
+    assert!(said.contains("write a launch descriptor beside it (alone.toml"), "{said}");
+    // It is read, and here it is none.
+    bench.file("alone.toml", "nothing = 1\n");
+    let mut command = bench.kbench();
+    command.args(["ab", "--base", "builtin", "--cand", "alone.co", "--shapes", "shapes.csv", "--device", "emu"]);
+    let said = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
+    assert!(said.contains("alone.toml"), "{said}");
+}
+
+#[test]
+fn a_case_in_two_cache_modes_is_two_rows_and_counts_once() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=16 hidden=256,96\n");
+    let mut command = bench.kbench();
+    command.args(["ab", "--base", "reference", "--cand", "reference", "--shapes", "shapes.csv", "--device", "host"]);
+    command.args(["--cache", "both", "--time-budget", "2s", "--min-effect", "20%", "--format", "json"]);
+    let output = command.output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cases = document["cases"].as_array().unwrap();
+    assert_eq!((&cases[0]["id"], cases.len()), (&cases[1]["id"], 2));
+    let modes: Vec<&str> = cases.iter().map(|case| case["requested_cache"].as_str().unwrap()).collect();
+    assert_eq!(modes, ["cold", "warm"]);
+    assert_eq!((&cases[0]["share"], &cases[1]["share"]), (&Value::from(1.0), &Value::from(1.0)));
+    assert_eq!(document["summary"]["step"]["cases"], 1);
+}
+
+/// A budget that is over before a case begins leaves the gate open and is no mistake of the gate.
+#[test]
+fn a_budget_that_is_over_leaves_the_gate_open() {
+    let bench = Bench::new();
+    let rows: Vec<String> = (0..40).map(|i| format!("gemm,bf16,m=64 n=256 k={},48", 256 + 64 * i)).collect();
+    bench.file("shapes.csv", &format!("family,dtype,shape,calls\n{}\n", rows.join("\n")));
+    let mut command = bench.kbench();
+    command.args(["ab", "--base", "reference", "--cand", "reference", "--shapes", "shapes.csv", "--device", "host"]);
+    command.args(["--time-budget", "1ms", "--gate", "time:+1%", "--format", "json"]);
+    let output = command.output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["not_compared"][1]["reason"].as_str().unwrap().contains("time budget"), "{document:#}");
+    let mut command = bench.kbench();
+    command.args(["selfcheck", "--shapes", "shapes.csv", "--device", "host", "--time-budget", "1ms", "--json"]);
+    let output = command.output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["failed"], 0, "{report:#}");
+    assert!(report["unfinished"].as_u64().unwrap() > 0);
+    assert_ne!(output.status.code(), Some(5));
+}
+
 #[test]
 fn on_the_host_a_large_slow_down_is_found() {
     let bench = Bench::new();

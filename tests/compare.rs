@@ -37,6 +37,9 @@ fn fixture() -> Bench {
         ("near.json", document([103.0, 200.0], ok)),
         ("wrong.json", document([100.0, 230.0], ["ok", "wrong"])),
         ("lost.json", document([100.0, 200.0], ["ok", "failed"])),
+        ("skipped.json", document([100.0, 200.0], ["ok", "skipped"])),
+        ("all-wrong.json", document([100.0, 200.0], ["wrong", "wrong"])),
+        ("all-skipped.json", document([100.0, 200.0], ["skipped", "skipped"])),
     ] {
         bench.file(name, &document.to_string());
     }
@@ -88,6 +91,15 @@ fn exit_codes() {
         (vec!["base.json", "wrong.json"], 4),
         (vec!["base.json", "wrong.json", "--gate", "time:+3%", "--strict"], 4),
         (vec!["wrong.json", "base.json"], 0),
+        // What was not measured is an open question.
+        (vec!["wrong.json", "base.json", "--strict"], 3),
+        (vec!["base.json", "skipped.json"], 0),
+        (vec!["base.json", "skipped.json", "--strict"], 3),
+        (vec!["base.json", "skipped.json", "--gate", "time:+3%"], 0),
+        // Nothing was compared: what became of the cases decides, and a gate does not pass.
+        (vec!["base.json", "all-wrong.json", "--gate", "bound:+1%", "--junit", "all-wrong.xml"], 4),
+        (vec!["base.json", "all-skipped.json", "--gate", "time:+3%"], 3),
+        (vec!["base.json", "all-skipped.json"], 0),
         (vec!["base.json", "missing.json"], 2),
         (vec!["base.json", "same.json", "--gate", "bound:+1%"], 2),
         (vec!["base.json", "same.json", "--gate", "nonsense"], 2),
@@ -100,6 +112,21 @@ fn exit_codes() {
         let found = result.get_output().status.code();
         assert_eq!(found, Some(code), "{args:?}: {}", String::from_utf8_lossy(&result.get_output().stderr));
     }
+}
+
+#[test]
+fn a_candidate_that_is_wrong_everywhere_is_written_whole() {
+    let bench = fixture();
+    let outputs = ["--junit", "g.xml", "--json", "g.json", "--gate", "bound:+1%"];
+    let args: Vec<&str> = ["compare", "base.json", "all-wrong.json"].into_iter().chain(outputs).collect();
+    let table = stdout(kbench(&bench, &args).code(4));
+    assert!(table.contains("gate: FAILED"), "{table}");
+    let document = comparison(&bench.read("g.json"));
+    assert_eq!(document["gate"]["passed"], false);
+    assert!(bench.read("g.xml").contains("failures=\"2\""), "{}", bench.read("g.xml"));
+    // Without a gate, too.
+    kbench(&bench, &["compare", "base.json", "all-wrong.json", "-o", "n.xml"]).code(4);
+    assert!(bench.read("n.xml").contains("failures=\"2\""), "{}", bench.read("n.xml"));
 }
 
 #[test]
@@ -174,7 +201,7 @@ fn stored_runs_are_compared_listed_exported_and_pruned() {
 
     kbench(&bench, &["prune"]).code(2);
     assert!(stdout(kbench(&bench, &["prune", "--keep", "0", "--dry-run"]).code(0)).contains("3 runs would go"));
-    assert!(stdout(kbench(&bench, &["prune", "--run", "slow", "#3"]).code(0)).contains("2 runs removed"));
+    assert!(stdout(kbench(&bench, &["prune", "--run", "slow", "#3", "slow", "#2"]).code(0)).contains("2 runs removed"));
     assert!(stdout(kbench(&bench, &["prune", "--keep", "0"]).code(0)).contains("and 1 builds"));
     kbench(&bench, &["export", "main"]).code(2);
 }
@@ -190,8 +217,83 @@ fn the_error_between_runs_comes_from_the_store() {
     bench.file("new.json", &document([101.5, 200.0], ["ok", "ok"]).to_string());
     let from_store = stdout(kbench(&bench, &["compare", "main", "new.json"]).code(0));
     assert!(from_store.contains("from 8 repetitions in the store") && from_store.contains("SLOWER"), "{from_store}");
+    // The same documents again are no repetitions.
+    for i in 0..5 {
+        kbench(&bench, &["import", &format!("r{i}.json"), "--name", "main"]).code(0);
+    }
+    let again = stdout(kbench(&bench, &["compare", "main", "new.json"]).code(0));
+    assert!(again.contains("from 8 repetitions in the store"), "{again}");
+    // Nor are runs on another device, which may agree better or worse.
+    let mut other = document([101.5, 200.0], ["ok", "ok"]);
+    other["device"]["name"] = json!("AMD Instinct MI325X");
+    bench.file("other.json", &other.to_string());
+    kbench(&bench, &["import", "other.json", "--name", "other"]).code(0);
+    let alone = stdout(kbench(&bench, &["compare", "other", "other"]).code(0));
+    assert!(alone.contains("differ by 1 % (assumed)"), "{alone}");
     let assumed = stdout(kbench(&bench, &["compare", "r0.json", "new.json"]).code(0));
     assert!(assumed.contains("differ by 1 % (assumed)") && !assumed.contains("SLOWER"), "{assumed}");
+}
+
+/// Names and `--keep` go by the date of a run, which a file keeps on its way out of the store and back.
+#[test]
+fn the_newest_run_is_the_one_of_the_latest_date() {
+    let bench = fixture();
+    let dated = |name: &str, days: u64| {
+        let file = std::fs::File::options().write(true).open(bench.dir.path().join(name)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(days * 86_400)).unwrap();
+    };
+    dated("slow.json", 20_000);
+    dated("base.json", 10_000);
+    kbench(&bench, &["import", "slow.json", "base.json", "--name", "main"]).code(0);
+    let median = |selector: &str| {
+        let shown = stdout(kbench(&bench, &["show", selector, "--format", "json"]).code(0));
+        serde_json::from_str::<Value>(&shown).unwrap()["cases"][1]["median_ns"].as_f64().unwrap()
+    };
+    assert_eq!((median("main"), median("main~1")), (230.0, 200.0));
+    kbench(&bench, &["export", "main~1", "-o", "out.json"]).code(0);
+    kbench(&bench, &["import", "out.json"]).code(0);
+    assert!(stdout(kbench(&bench, &["show", "out"]).code(0)).contains("1997-05-19"));
+    let history = stdout(kbench(&bench, &["history", "m=1", "--name", "main"]).code(0));
+    assert!(history.contains("+15.0 %"), "{history}");
+    assert!(stdout(kbench(&bench, &["prune", "--keep", "1"]).code(0)).contains("#2  main"));
+    assert_eq!(median("main"), 230.0);
+}
+
+#[test]
+fn history_tells_phases_and_cache_modes_apart() {
+    let bench = Bench::new();
+    let mut run = document([100.0, 200.0], ["ok", "ok"]);
+    for (index, (id, phase)) in [("a", "prefill"), ("a", "decode")].into_iter().enumerate() {
+        run["cases"][index]["id"] = json!(id);
+        run["cases"][index]["weight"]["phase"] = json!(phase);
+    }
+    bench.file("run.json", &run.to_string());
+    run["cases"][0]["id"] = json!("a@cold");
+    run["cases"][0]["weight"]["phase"] = json!("decode");
+    run["cases"][0]["timing"]["cache"] = json!("warm");
+    bench.file("both.json", &run.to_string());
+    kbench(&bench, &["import", "run.json", "both.json"]).code(0);
+    let history = stdout(kbench(&bench, &["history"]).code(0));
+    let heads: Vec<&str> = history.lines().filter(|line| line.starts_with("a  ")).collect();
+    let device = "AMD Instinct MI300X";
+    let expected = ["decode  D  cold", "decode  D  cold, measured warm", "prefill  D  cold"];
+    assert_eq!(heads, expected.map(|head| format!("a  {}", head.replace('D', device))), "{history}");
+    assert!(
+        stdout(kbench(&bench, &["history", "--format", "csv"]).code(0)).lines().next().unwrap().ends_with(",phase")
+    );
+}
+
+/// A file that is no store must not cost the run that is to be kept in it.
+#[test]
+fn a_store_is_opened_before_the_run_that_goes_there() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=16 hidden=256,96\n");
+    bench.file("foreign.db", "no store");
+    let args =
+        ["run", "--shapes", "shapes.csv", "--device", "host", "--save", "x", "--store", "foreign.db", "-o", "out.json"];
+    let text = stderr(kbench(&bench, &args).code(2));
+    assert!(text.contains("not a kbench store"), "{text}");
+    assert!(!bench.dir.path().join("out.json").exists());
 }
 
 #[test]

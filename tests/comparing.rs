@@ -80,10 +80,11 @@ fn separate_runs_get_the_words_that_their_distance_allows() {
     assert_eq!(verdicts(&found), [("a", "SLOWER"), ("b", "FASTER"), ("c", "SAME"), ("d", "INCONCLUSIVE")]);
     // 0.5·0.1 − 0.3·0.2 + 0.1·0.005 + 0.1·0.03
     let summary = found.summary.unwrap();
-    assert!((summary.step.change + 0.0065).abs() < 1e-9, "{}", summary.step.change);
-    assert!((summary.step.share - 1.0).abs() < 1e-9);
+    let step = summary.step.unwrap();
+    assert!((step.change + 0.0065).abs() < 1e-9, "{}", step.change);
+    assert!((step.share - 1.0).abs() < 1e-9);
     // The error that all cases share: √2 · 1 % on Σ share·ratio = 0.9935; the cases' own errors add little.
-    let half = (summary.step.interval[1] - summary.step.interval[0]) / 2.0;
+    let half = (step.interval[1] - step.interval[0]) / 2.0;
     let z = 1.959_963_984_540_054;
     let (common, own) = (0.9935 * 0.01 * 2.0_f64.sqrt() * z, 0.002 * 2.0_f64.sqrt() * 0.65);
     assert!(half > common && half < common.hypot(own), "{half}");
@@ -115,6 +116,13 @@ fn a_change_that_the_clock_explains_is_doubted() {
     assert_eq!(slower_clock.cases[0].verdict, "INCONCLUSIVE");
     assert!(slower_clock.cases[0].reason.as_deref().unwrap().contains("clocks"));
     assert_eq!(compared(&at(100.0, 2100.0), &at(110.0, 2100.0)).cases[0].verdict, "SLOWER");
+    // A gate neither fails nor passes on it, whichever way the clocks moved.
+    for (median, mhz) in [(110.0, 1910.0), (90.0, 2330.0)] {
+        let mut found = compared(&at(100.0, 2100.0), &at(median, mhz));
+        assert_eq!(found.cases[0].doubt, Some("clocks_differ"));
+        let open = |name: &str| (name.to_owned(), Outcome::Inconclusive);
+        assert_eq!(outcomes("time:+3%,step:+3%", &mut found), [open("time"), open("step")]);
+    }
 }
 
 #[test]
@@ -123,6 +131,34 @@ fn without_an_interval_nothing_is_concluded() {
     case["timing"]["ci95_ns"] = Value::Null;
     let found = compared(&run(vec![timed("a", 1.0, 100.0)]), &run(vec![case]));
     assert_eq!((found.cases[0].verdict, found.cases[0].ratio.unwrap().interval), ("INCONCLUSIVE", None));
+}
+
+/// A case without an interval has an error that is not known, which must not look like none.
+#[test]
+fn what_has_no_interval_is_left_out_of_the_step() {
+    let bare = |id: &str, share: f64, median: f64| {
+        let mut case = timed(id, share, median);
+        case["timing"]["ci95_ns"] = Value::Null;
+        case
+    };
+    let base = run(vec![timed("a", 0.7, 100.0), timed("b", 0.3, 100.0)]);
+    let mut found = compared(&base, &run(vec![timed("a", 0.7, 100.0), bare("b", 0.3, 200.0)]));
+    let step = found.summary.as_ref().unwrap().step.unwrap();
+    assert!(step.change.abs() < 1e-12 && (step.share - 0.7).abs() < 1e-12 && (step.left_out - 0.3).abs() < 1e-12);
+    assert_eq!(step.cases, 1);
+    assert_eq!(outcomes("step:+10%", &mut found), [("step".to_owned(), Outcome::Inconclusive)]);
+    assert_eq!(outcomes("step:+10%", &mut compared(&base, &base)), [("step".to_owned(), Outcome::Pass)]);
+    // What is known may be enough to fail.
+    let mut found = compared(&base, &run(vec![timed("a", 0.7, 150.0), bare("b", 0.3, 100.0)]));
+    assert_eq!(outcomes("step:+10%", &mut found), [("step".to_owned(), Outcome::Fail)]);
+    // And where nothing is known there is no step.
+    let mut found = compared(&base, &run(vec![bare("a", 0.7, 90.0), bare("b", 0.3, 90.0)]));
+    assert!(found.summary.as_ref().unwrap().step.is_none());
+    assert_eq!(outcomes("step:+10%", &mut found), [("step".to_owned(), Outcome::Inconclusive)]);
+    let mut text = Vec::new();
+    render_table::write(&mut text, &found, 40).unwrap();
+    render_markdown::write(&mut text, &found, 40).unwrap();
+    assert!(String::from_utf8(text).unwrap().contains("no case has an interval"));
 }
 
 #[test]
@@ -186,6 +222,52 @@ fn cases_are_paired_by_id_phase_and_cache_state() {
     assert_eq!(found.not_compared.len(), 1);
     assert!(found.not_compared[0].reason.contains("only in the base (cold)"));
     assert_eq!(found.summary.unwrap().by_phase.len(), 2);
+}
+
+/// With `--cache both` a case counts once, cold; a small one was measured warm both times, and its id says what was asked for.
+#[test]
+fn a_case_in_two_cache_modes_counts_once() {
+    let with = |id: &str, cache: &str, ns: f64| {
+        let mut case = timed(id, 0.0, ns);
+        case["timing"]["cache"] = json!(cache);
+        case
+    };
+    let side = |small: f64| {
+        run(vec![
+            with("small@warm", "warm", small * 0.5),
+            with("small@cold", "warm", small),
+            with("large@cold", "cold", 300.0),
+            with("large@warm", "warm", 100.0),
+        ])
+    };
+    let found = compared(&side(100.0), &side(120.0));
+    let shares: Vec<_> = found.cases.iter().map(|case| (case.id.as_str(), case.share)).collect();
+    // 100 of 400 and 300 of 400; the warm rows have the shares of their cases.
+    assert_eq!(shares, [("large", 0.75), ("large", 0.75), ("small", 0.25), ("small", 0.25)]);
+    let step = found.summary.as_ref().unwrap().step.unwrap();
+    assert!((step.change - 0.25 * 0.2).abs() < 1e-9 && step.cases == 2, "{step:?}");
+    let small: Vec<_> =
+        found.cases[2..].iter().map(|case| (case.requested_cache.as_deref(), case.cache.as_deref())).collect();
+    assert_eq!(small, [(Some("warm"), Some("warm")), (Some("cold"), Some("warm"))]);
+    let mut gated = found;
+    gate("time:+3%").check(&mut gated).unwrap();
+    let checks = gated.gate.unwrap().checks;
+    assert_eq!(checks.iter().map(|check| check.cache.as_deref().unwrap()).collect::<BTreeSet<_>>().len(), 2);
+}
+
+#[test]
+fn allowed_cache_states_meet_only_where_no_equal_one_is() {
+    let with = |id: &str, cache: &str, ns: f64| {
+        let mut case = timed(id, 0.1, ns);
+        case["timing"]["cache"] = json!(cache);
+        case
+    };
+    let base = run(vec![with("a", "warm", 50.0), with("a", "cold", 100.0), with("b", "cold", 10.0)]);
+    let candidate = run(vec![with("a", "cold", 100.0), with("a", "warm", 50.0), with("b", "warm", 20.0)]);
+    let found = compare_runs(("x", &base), ("y", &candidate), &settings(&[Obstacle::Cache])).unwrap();
+    let ratios: Vec<_> = found.cases.iter().map(|case| (case.id.as_str(), case.ratio.unwrap().ratio)).collect();
+    let near = |ratio: f64, wanted: f64| (ratio - wanted).abs() < 1e-12;
+    assert!(near(ratios[0].1, 1.0) && near(ratios[1].1, 1.0) && near(ratios[2].1, 2.0), "{ratios:?}");
 }
 
 #[test]
@@ -306,6 +388,65 @@ fn what_does_not_run_any_more_fails_a_gate() {
     }
     let mut found = compared(&base, &run(vec![timed("a", 0.5, 100.0)]));
     assert_eq!(outcomes("time:+5%", &mut found)[1].1, Outcome::Inconclusive);
+}
+
+/// Whatever the base says: `ab` calls a base skipped whose candidate is not right.
+#[test]
+fn a_candidate_that_is_not_right_fails_a_gate_and_what_did_not_run_leaves_it_open() {
+    let with = |status: &str, has_times: bool| {
+        let mut case = timed("b", 0.5, 100.0);
+        case["status"] = json!(status);
+        if !has_times {
+            case.as_object_mut().unwrap().remove("timing");
+        }
+        case
+    };
+    let ok = || timed("a", 0.5, 100.0);
+    for (base, candidate, outcome) in [
+        (with("skipped", false), with("wrong", false), Outcome::Fail),
+        (with("skipped", false), with("failed", false), Outcome::Fail),
+        (with("wrong", false), with("hung", false), Outcome::Fail),
+        (with("ok", true), with("failed", false), Outcome::Fail),
+        (with("skipped", false), with("skipped", false), Outcome::Inconclusive),
+        (with("failed", false), with("ok", true), Outcome::Inconclusive),
+        (with("ok", true), with("skipped", false), Outcome::Inconclusive),
+    ] {
+        let (base, candidate) = (run(vec![ok(), base]), run(vec![ok(), candidate]));
+        let mut found = compared(&base, &candidate);
+        assert_eq!(found.not_compared.len(), 1, "{:?}", found.not_compared);
+        let expected = [("time".to_owned(), Outcome::Pass), ("status".to_owned(), outcome)];
+        assert_eq!(outcomes("time:+5%", &mut found), expected);
+    }
+    // A new case has nothing to be compared with.
+    let mut found = compared(&run(vec![ok()]), &run(vec![ok(), with("ok", true)]));
+    assert_eq!(outcomes("time:+5%", &mut found).len(), 1);
+    // Where nothing was compared, what became of the cases is the answer, not that a metric is nowhere.
+    let mut found = compared(&run(vec![with("ok", true)]), &run(vec![with("wrong", false)]));
+    let expected = [("step".to_owned(), Outcome::Inconclusive), ("status".to_owned(), Outcome::Fail)];
+    assert_eq!(outcomes("bound:+1%,step:+1%", &mut found), expected);
+}
+
+#[test]
+fn a_metric_that_the_candidate_has_lost_leaves_the_gate_open() {
+    let of = |case: Value| run_of(document("emu", vec![case]));
+    let mut lost = emulated("a", 100.0, 1000, 0.0);
+    lost["counters"]["SQ_INSTS_VALU"] = json!({"value": null, "unit": "count", "kind": "unavailable"});
+    lost["launches"][0].as_object_mut().unwrap().remove("instructions");
+    let wanted = gate("SQ_INSTS_VALU:+0%").metrics();
+    let settings = Settings { wanted, ..settings(&[]) };
+    let mut found = compare_runs(("a", &of(emulated("a", 100.0, 1000, 0.0))), ("b", &of(lost)), &settings).unwrap();
+    assert_eq!(found.cases[0].lost, ["SQ_INSTS_VALU", "insts"]);
+    let open = |name: &str| (name.to_owned(), Outcome::Inconclusive);
+    assert_eq!(outcomes("insts:+1%,SQ_INSTS_VALU:+0%", &mut found), [open("SQ_INSTS_VALU"), open("insts")]);
+}
+
+#[test]
+fn a_pattern_that_no_case_has_is_an_error() {
+    let gate =
+        gate_file::parse("[default]\nbound = '+1%'\n[[case]]\nmatch = 'b*'\nlimits = { bound = '+0%' }").unwrap();
+    let of = |id: &str| run_of(document("emu", vec![emulated(id, 100.0, 10, 0.0)]));
+    assert_eq!(gate.check(&mut compared(&of("a"), &of("a"))), Err(GateError::NoCase("b*".to_owned())));
+    assert_eq!(gate.check(&mut compared(&of("b"), &of("b"))), Ok(()));
 }
 
 #[test]
@@ -507,7 +648,7 @@ fn builds_that_ran_in_turn_give_the_same_document() {
     };
     let compared = [1.02, 1.0].iter().zip(&run.cases).map(|(ratio, case)| {
         let found = kbench_stats::compare_paired(&blocks(*ratio), None, &rule, kbench_stats::Look::ONLY, 1).unwrap();
-        case::paired(case, case, [100.0, 100.0 * ratio], found, &BTreeSet::new())
+        case::paired(case, case, "cold", [100.0, 100.0 * ratio], found, &BTreeSet::new())
     });
     let side = compared_side("builds");
     let parts = Parts {
@@ -518,13 +659,19 @@ fn builds_that_ran_in_turn_give_the_same_document() {
         allowed: Vec::new(),
         rule: compared_rule(&run),
         compared: compared.collect(),
-        calls: vec![10, 10],
+        around: summary::Around {
+            calls: vec![10, 10],
+            one_sided: Vec::new(),
+            reference: kbench_stats::Reference::Normal,
+            common_error: 0.0,
+        },
         not_compared: Vec::new(),
     };
     let mut found = assemble(parts, &rule, Correction::Holm).unwrap();
     assert_eq!(verdicts(&found), [("a", "SLOWER"), ("b", "SAME")]);
     let summary = found.summary.clone().unwrap();
-    assert!((summary.step.change - 0.012).abs() < 1e-4, "{}", summary.step.change);
+    let step = summary.step.unwrap();
+    assert!((step.change - 0.012).abs() < 1e-4, "{}", step.change);
     assert_eq!(
         outcomes("time:+1%", &mut found),
         [("time".to_owned(), Outcome::Fail), ("time".to_owned(), Outcome::Pass)]
@@ -550,7 +697,8 @@ fn profiles_are_compared_per_step() {
     // Ten steps against five: the same kernel a step, one that is called twice as often, one that went, one that came.
     let base = profile(Some(10), vec![row("same", 100, 10_000), row("often", 10, 5_000), row("gone", 10, 1_000)]);
     let candidate = profile(Some(5), vec![row("same", 50, 5_000), row("often", 10, 5_000), row("came", 5, 100)]);
-    let found = compare_profiles(&base, &candidate, &settings(&[])).unwrap();
+    let base_and = |other: &Profile| compare_profiles(&base, other, &settings(&[])).unwrap();
+    let found = base_and(&candidate);
     assert_eq!(found.method, Method::Profiles);
     // What moved the step most comes first.
     assert_eq!(verdicts(&found), [("often", "SLOWER"), ("same", "SAME")]);
@@ -562,9 +710,25 @@ fn profiles_are_compared_per_step() {
     let alone: Vec<_> = found.not_compared.iter().map(|case| (case.id.as_str(), case.reason.as_str())).collect();
     assert_eq!(alone[0], ("gone", "only in the base: 100 ns in 1 calls"));
     assert_eq!(alone[1].0, "came");
+    // All of it is in the step: 2020 ns of 1600, what came (20 ns) and what went (100 ns) too; the whole of the candidate errs.
+    let step = found.summary.as_ref().unwrap().step.unwrap();
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    assert!(near(step.change, 2020.0 / 1600.0 - 1.0) && near(step.share, 1.0), "{step:?}");
+    assert!(near(step.added, 20.0 / 1600.0) && near(step.removed, 100.0 / 1600.0), "{step:?}");
+    assert!(near(step.interval[1] - step.change, 2020.0 / 1600.0 * 0.01 * 2.0_f64.sqrt() * 1.959_963_984_540_054));
+    let mut gated = found.clone();
+    let outcomes = outcomes("step:+10%", &mut gated);
+    let open = ("status".to_owned(), Outcome::Inconclusive);
+    assert_eq!(outcomes, [("step".to_owned(), Outcome::Fail), open.clone(), open]);
+    // A kernel that took no time before is one that only the candidate has.
+    let (idle, busy) = (row("late", 1, 0), row("late", 1, 5_000));
+    let before = profile(Some(10), vec![row("same", 100, 10_000), idle]);
+    let found =
+        compare_profiles(&before, &profile(Some(10), vec![row("same", 100, 10_000), busy]), &settings(&[])).unwrap();
+    assert!(near(found.summary.unwrap().step.unwrap().change, 0.5));
     // Without steps on one side totals are compared, and that is said.
     let unknown = profile(None, vec![row("same", 100, 10_000)]);
-    let found = compare_profiles(&base, &unknown, &settings(&[])).unwrap();
+    let found = base_and(&unknown);
     assert_eq!(found.cases[0].ratio.unwrap().ratio, 1.0);
     assert!(found.environment.iter().any(|difference| difference.what.contains("--base-steps")));
     assert!(compare_profiles(&base, &profile(None, vec![row("other", 1, 1)]), &settings(&[])).is_err());

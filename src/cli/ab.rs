@@ -36,13 +36,18 @@ pub struct PairArgs {
 /// Arguments of `ab`.
 #[derive(Args, Debug)]
 pub struct AbArgs {
-    /// What to compare with: builtin, a build folder, a launch descriptor, or a folder of kernel sources, which is built first;
+    /// What to compare with: builtin, a build folder, a launch descriptor (or the code object beside it), or a folder of kernel sources,
+    /// which is built first;
     /// on the host `reference`
     #[arg(long, value_name = "BUILD")]
     pub base: String,
     /// What is under test, likewise; on the host also such as `reference+3%`
     #[arg(long, value_name = "BUILD")]
     pub cand: String,
+    /// Change that equal builds show on this device, such as the largest false one that `kbench selfcheck` found: a smaller one is
+    /// not called a change, and SAME excludes no less
+    #[arg(long, value_name = "SHARE", value_parser = super::args::share)]
+    pub noise_floor: Option<f64>,
     /// Compiler for source folders, as `kbench build --compiler` takes it
     #[arg(long, value_name = "COMPILER")]
     pub compiler: Option<std::ffi::OsString>,
@@ -66,6 +71,9 @@ pub struct SelfcheckArgs {
     /// The smallest change that is called one
     #[arg(long, default_value = "0.5%", value_name = "SHARE", value_parser = super::args::share)]
     pub min_effect: f64,
+    /// Change that equal builds show on this device, as `ab` takes it: to see what is left of false changes with it
+    #[arg(long, value_name = "SHARE", value_parser = super::args::share)]
+    pub noise_floor: Option<f64>,
     /// Chance of calling equal builds different
     #[arg(long, default_value = "5%", value_name = "SHARE", value_parser = super::args::share)]
     pub alpha: f64,

@@ -4,10 +4,10 @@ use super::compare::{exit_of, format_of, gate, write};
 use super::pairs::{self, Ran};
 use super::probe;
 use crate::cli::AbArgs;
+use crate::compare::Comparison;
 use crate::compare::pairs::{Pair, compare_pairs};
-use crate::compare::read::{Device, Run};
-use crate::compare::{Comparison, Settings, compare_runs};
-use crate::device::{DeviceInfo, DeviceSpec, Kind};
+use crate::compare::read::Device;
+use crate::device::{DeviceInfo, DeviceSpec};
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, usage};
 use crate::report::Status;
 use crate::runner::PairRule;
@@ -15,9 +15,6 @@ use anyhow::Context as _;
 use kbench_kernels::compile::{self, Compiler, Options};
 use kbench_kernels::record;
 use kbench_kernels::tree::KernelTree;
-use kbench_stats::BetweenRuns;
-use serde_json::json;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -31,25 +28,25 @@ pub(super) const MIN_EFFECT: f64 = 0.005;
 pub fn run(args: &AbArgs) -> Outcome {
     let gate = gate(&args.judge)?;
     let format = format_of(&args.judge)?;
-    let rule =
-        PairRule { min_effect: args.judge.min_effect.unwrap_or(MIN_EFFECT), noise_floor: 0.0, alpha: args.judge.alpha };
-    let checked = rule.rule().context("--min-effect, --alpha").or_usage()?;
-    let builds = Builds::new(args)?;
-    let asked = pairs::Builds { base: &builds.base, candidate: &builds.candidate, rule, times: 1 };
-    let Ran { info, pairs, interrupted } = pairs::run(&args.pair, &asked, |_| Ok(()))?;
-    let wanted = gate.metrics();
-    let mut comparison = match info.kind {
-        Kind::Emu if pairs.iter().all(|pair| pair.pair.as_ref().is_none_or(|pair| pair.samples.is_none())) => {
-            exact(args, &info, &pairs, &wanted)?
-        }
-        _ => {
-            let device = device(&info)?;
-            let judged = (&checked, args.judge.correction.into());
-            compare_pairs([&args.base, &args.cand], &device, &pairs, judged, &wanted).or_device()?
-        }
+    let rule = PairRule {
+        min_effect: args.judge.min_effect.unwrap_or(MIN_EFFECT),
+        noise_floor: args.noise_floor.unwrap_or(0.0),
+        alpha: args.judge.alpha,
+        cases: 1,
     };
+    rule.rule().context("--min-effect, --noise-floor, --alpha").or_usage()?;
+    let builds = Builds::new(args)?;
+    let correction = args.judge.correction.into();
+    let asked = pairs::Builds { base: &builds.base, candidate: &builds.candidate, rule, correction, times: 1 };
+    let Ran { info, pairs, rule, interrupted } = pairs::run(&args.pair, &asked, |_| Ok(()))?;
+    let (labels, judged) = ([args.base.as_str(), &args.cand], (&rule, correction));
+    let mut comparison = compare_pairs(labels, &device(&info)?, &pairs, judged, &gate.metrics()).or_device()?;
     if !gate.is_empty() {
-        gate.check(&mut comparison).or_usage()?;
+        match gate.check(&mut comparison) {
+            // What the gate asks for may be in the cases that had no turn.
+            Err(error) if interrupted => super::note(&error.to_string()),
+            checked => checked.or_usage()?,
+        }
     }
     write(&args.judge, usize::MAX, format, &comparison)?;
     if interrupted {
@@ -63,32 +60,11 @@ fn exit(comparison: &Comparison, pairs: &[Pair], strict: bool) -> Exit {
     let statuses =
         || pairs.iter().flat_map(|pair| [Some(pair.base.status), pair.pair.as_ref().map(|pair| pair.candidate.status)]);
     let any = |wanted: &[Status]| statuses().flatten().any(|status| wanted.contains(&status));
-    match exit_of(comparison, strict) {
-        _ if any(&[Status::Wrong]) => Exit::Wrong,
-        Exit::Ok if any(&[Status::Failed, Status::Hung]) => Exit::Device,
-        exit => exit,
+    match () {
+        () if any(&[Status::Wrong]) => Exit::Wrong,
+        () if any(&[Status::Failed, Status::Hung]) => Exit::Device,
+        () => exit_of(comparison, strict),
     }
-}
-
-/// Emulated pairs: two runs with nothing uncertain.
-fn exact(args: &AbArgs, info: &DeviceInfo, pairs: &[Pair], wanted: &BTreeSet<String>) -> Result<Comparison, Failure> {
-    let run = |cases: Vec<&crate::report::CaseResult>| -> Result<Run, Failure> {
-        let document = json!({ "schema": crate::report::document::SCHEMA, "device": info, "cases": cases });
-        Run::of(document).or_device()
-    };
-    let base = run(pairs.iter().map(|pair| &pair.base).collect())?;
-    let candidate = run(pairs.iter().filter_map(|pair| pair.pair.as_ref().map(|pair| &pair.candidate)).collect())?;
-    let rule =
-        PairRule { min_effect: args.judge.min_effect.unwrap_or(MIN_EFFECT), noise_floor: 0.0, alpha: args.judge.alpha };
-    let settings = Settings {
-        rule: rule.rule().or_usage()?,
-        correction: args.judge.correction.into(),
-        between: BetweenRuns::Assumed { sd: 0.0 },
-        between_source: "one process".to_owned(),
-        allow: BTreeSet::new(),
-        wanted: wanted.clone(),
-    };
-    compare_runs((&args.base, &base), (&args.cand, &candidate), &settings).or_device()
 }
 
 fn device(info: &DeviceInfo) -> Result<Device, Failure> {
@@ -114,12 +90,15 @@ impl Builds {
 /// A build as the device takes it. A folder without a record of a build holds sources.
 fn resolve(given: &str, args: &AbArgs, scratch: &mut Vec<TempDir>) -> Result<String, Failure> {
     let path = Path::new(given);
-    if args.pair.on.device == DeviceSpec::Host || given == "builtin" || path.is_file() {
+    if args.pair.on.device == DeviceSpec::Host || given == "builtin" {
         return Ok(given.to_owned());
+    }
+    if path.is_file() {
+        return descriptor_of(path);
     }
     if !path.is_dir() {
         return Err(usage(format!(
-            "`{given}` is no build: give builtin, a folder of `kbench build`, a launch descriptor (.toml), or a folder of kernel sources"
+            "`{given}` is no build: give builtin, a folder of `kbench build`, a launch descriptor (.toml) or the code object beside it, or a folder of kernel sources"
         )));
     }
     if path.join(record::FILE).is_file() {
@@ -139,6 +118,22 @@ fn resolve(given: &str, args: &AbArgs, scratch: &mut Vec<TempDir>) -> Result<Str
     let built = folder.path().display().to_string();
     scratch.push(folder);
     Ok(built)
+}
+
+/// A file as `--kernels` takes it: a launch descriptor, or the one beside a code object.
+fn descriptor_of(path: &Path) -> Result<String, Failure> {
+    let beside = path.with_extension("toml");
+    if path.extension().is_some_and(|ending| ending == "toml") {
+        return Ok(path.display().to_string());
+    }
+    if beside.is_file() {
+        return Ok(beside.display().to_string());
+    }
+    Err(usage(format!(
+        "{}: how its kernels are launched is not known: write a launch descriptor beside it ({}; docs/launch-descriptors.md), or give a folder of `kbench build`",
+        path.display(),
+        beside.display()
+    )))
 }
 
 /// The architecture that sources are built for: the device's.

@@ -2,7 +2,7 @@
 
 use super::kept;
 use crate::cli::{CompareArgs, CompareFormat, JudgeArgs};
-use crate::compare::document::Outcome as Check;
+use crate::compare::document::{NotCompared, Outcome as Check};
 use crate::compare::gate::Gate;
 use crate::compare::profiles::{Profile, compare_profiles};
 use crate::compare::read::Run;
@@ -94,7 +94,7 @@ fn read(given: &str, args: &CompareArgs) -> Result<Side, Failure> {
 fn stored(given: &str, args: &CompareArgs) -> Result<Value, Failure> {
     let missing = || format!("`{given}` is no file, and no stored run either");
     let selector: Selector = given.parse().with_context(missing).or_usage()?;
-    let store = Store::open_existing(&kept::path(&args.store)?).with_context(missing).or_usage()?;
+    let store = Store::open_to_read(&kept::path(&args.store)?).with_context(missing).or_usage()?;
     store.export(&selector).with_context(missing).or_usage()
 }
 
@@ -138,12 +138,12 @@ fn compare(args: &CompareArgs, base: Side, candidate: Side, gate: &Gate) -> Resu
             Side::Run { label, run, is_stored },
             Side::Run { label: other_label, run: other, is_stored: other_is_stored },
         ) => {
-            let from_store = is_stored || other_is_stored;
-            let settings = settings(between_runs(args, from_store, BETWEEN_RUNS)?);
+            let runs = (is_stored || other_is_stored).then_some((&*run, &*other));
+            let settings = settings(between_runs(args, runs, BETWEEN_RUNS)?);
             compare_runs((&label, &run), (&other_label, &other), &settings).or_usage()
         }
         (Side::Profile(base), Side::Profile(candidate)) => {
-            let settings = settings(between_runs(args, false, BETWEEN_PROFILES)?);
+            let settings = settings(between_runs(args, None, BETWEEN_PROFILES)?);
             let base = Profile { steps: args.base_steps, ..base };
             let candidate = Profile { steps: args.candidate_steps, ..candidate };
             compare_profiles(&base, &candidate, &settings).or_usage()
@@ -155,16 +155,22 @@ fn compare(args: &CompareArgs, base: Side, candidate: Side, gate: &Gate) -> Resu
     }
 }
 
-fn between_runs(args: &CompareArgs, from_store: bool, assumed: f64) -> Result<(BetweenRuns, String), Failure> {
+/// The error between runs: given, from the store that one of the two `runs` is in, or assumed.
+fn between_runs(
+    args: &CompareArgs,
+    runs: Option<(&Run, &Run)>,
+    assumed: f64,
+) -> Result<(BetweenRuns, String), Failure> {
     if let Some(sd) = args.between_runs {
         return Ok((BetweenRuns::Assumed { sd }, "given".to_owned()));
     }
-    let estimated = match from_store {
-        true => {
-            let store = Store::open_existing(&kept::path(&args.store)?).or_usage()?;
-            between::estimate(&store.history(&HistoryFilter::default()).or_usage()?)
+    let estimated = match runs {
+        Some((base, candidate)) => {
+            let store = Store::open_to_read(&kept::path(&args.store)?).or_usage()?;
+            let filter = HistoryFilter { device: Some(base.device.name.clone()), ..HistoryFilter::default() };
+            between::estimate(&store.history(&filter).or_usage()?, base, candidate)
         }
-        false => None,
+        None => None,
     };
     Ok(estimated.unwrap_or((BetweenRuns::Assumed { sd: assumed }, "assumed".to_owned())))
 }
@@ -218,16 +224,21 @@ pub(super) fn write(
     }
 }
 
-/// A wrong candidate goes before a regression, and that before an open question.
+/// A wrong candidate goes before a regression, and that before an open question. A gate of which nothing was compared does not
+/// pass, strict or not.
 pub(super) fn exit_of(comparison: &Comparison, strict: bool) -> Exit {
     let is_wrong = comparison.not_compared.iter().any(|case| case.candidate.as_deref() == Some("wrong"));
     let is_open = match &comparison.gate {
         Some(gate) => gate.checks.iter().any(|check| check.outcome == Check::Inconclusive),
-        None => comparison.cases.iter().any(|case| case.verdict == "INCONCLUSIVE"),
+        None => {
+            comparison.cases.iter().any(|case| case.verdict == "INCONCLUSIVE")
+                || comparison.not_compared.iter().any(NotCompared::is_open)
+        }
     };
     match &comparison.gate {
         _ if is_wrong => Exit::Wrong,
         Some(gate) if !gate.passed => Exit::Regression,
+        Some(_) if comparison.cases.is_empty() => Exit::Inconclusive,
         _ if strict && is_open => Exit::Inconclusive,
         _ => Exit::Ok,
     }

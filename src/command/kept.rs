@@ -37,6 +37,14 @@ pub(crate) fn save(file: &StoreFile, name: &RunName, document: &RunDocument) -> 
     store.save(name, now_ms(), &document).or_usage()
 }
 
+/// Opens the store before a run is made that is to be saved in it: what is no store must not cost the run.
+///
+/// # Errors
+/// When the store cannot be opened or made.
+pub(crate) fn check(file: &StoreFile) -> Result<(), Failure> {
+    Store::open(&path(file)?).map(drop).or_usage()
+}
+
 /// Reads a JSON document.
 ///
 /// # Errors

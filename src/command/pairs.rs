@@ -8,11 +8,13 @@ use crate::device::DeviceInfo;
 use crate::exit::{Failure, usage};
 use crate::measure::Progress;
 use crate::plan::Plan;
-use crate::report::{CaseResult, units};
-use crate::runner::{PairResult, PairRule, Settings};
+use crate::report::document::BuildDoc;
+use crate::report::{CaseResult, Status, units};
+use crate::runner::{OTHER_FAILED, PairResult, PairRule, Settings};
 use crate::worker::message::{Notice, Open};
 use crate::worker::{Task, Watcher};
 use indicatif::ProgressBar;
+use kbench_stats::Correction;
 use kbench_workload::CaseOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub(super) struct Ran {
     pub(super) info: DeviceInfo,
     /// Each case in each cache mode, as often as was asked for, in order.
     pub(super) pairs: Vec<Pair>,
+    /// What counted as a change, with the number of cases that are corrected together.
+    pub(super) rule: PairRule,
     /// There would have been more.
     pub(super) interrupted: bool,
 }
@@ -38,8 +42,10 @@ pub(super) struct Builds<'b> {
     pub(super) base: &'b str,
     /// Likewise.
     pub(super) candidate: &'b str,
-    /// What counts as a change.
+    /// What counts as a change; the number of cases is filled in.
     pub(super) rule: PairRule,
+    /// How the cases are corrected for their number.
+    pub(super) correction: Correction,
     /// Runs of each case and cache mode, each with a seed of its own.
     pub(super) times: u32,
 }
@@ -76,18 +82,20 @@ pub(super) fn run(
     let tasks: Vec<Task<'_>> =
         repeated.enumerate().map(|(index, (planned, cache))| Task { index, planned, cache }).collect();
     let bar = super::progress_bar(tasks.len() as u64);
+    let corrected = if builds.correction == Correction::None { 1 } else { tasks.len() };
+    let rule = PairRule { cases: u32::try_from(corrected).unwrap_or(u32::MAX), ..builds.rule };
     let mut watcher = Collect {
         args,
-        rule: builds.rule,
+        rule,
         bar: &bar,
         deadline: Instant::now() + super::time_budget(args.time_budget, USUAL_BUDGET, &info),
-        both: modes.len() > 1,
         results: tasks.iter().map(|_| None).collect(),
+        running: tasks.iter().map(|_| Running::default()).collect(),
     };
     supervisor.run(&tasks, &peaks, &stop, &mut watcher)?;
     let pairs = watcher.results.into_iter().flatten().collect();
     bar.finish_and_clear();
-    Ok(Ran { info, pairs, interrupted: stop.load(Ordering::SeqCst) })
+    Ok(Ran { info, pairs, rule, interrupted: stop.load(Ordering::SeqCst) })
 }
 
 /// Keeps the pairs of a run.
@@ -96,9 +104,43 @@ struct Collect<'r> {
     rule: PairRule,
     bar: &'r ProgressBar,
     deadline: Instant,
-    /// Ids tell cold from warm.
-    both: bool,
     results: Vec<Option<Pair>>,
+    running: Vec<Running>,
+}
+
+/// Which build of a case was running when it was last heard of.
+#[derive(Debug, Default)]
+struct Running {
+    /// The base's build: the first one that was ready.
+    base: Option<BuildDoc>,
+    /// The one that was told last.
+    last: Option<BuildDoc>,
+    /// It runs alone, to be verified.
+    alone: bool,
+}
+
+impl Running {
+    fn notice(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Built(build) => {
+                self.base.get_or_insert_with(|| build.clone());
+                self.last = Some(build.clone());
+            }
+            Notice::Verify | Notice::VerifyAgain => self.alone = true,
+            Notice::Prepare | Notice::Measure(_) | Notice::Count(_) | Notice::CountPass { .. } => self.alone = false,
+        }
+    }
+
+    /// What a case whose process is gone says of both sides: while the candidate was verified it is the candidate that failed.
+    fn blame(self, base: CaseResult) -> (CaseResult, Option<PairResult>) {
+        let failed = matches!(base.status, Status::Failed | Status::Hung);
+        if !(failed && self.alone && self.last.is_some() && self.last != self.base) {
+            return (base, None);
+        }
+        let candidate = CaseResult { build: self.last, ..base.clone() };
+        let base = CaseResult { build: self.base, ..base }.ended(Status::Skipped, OTHER_FAILED);
+        (base, Some(PairResult { candidate, samples: None }))
+    }
 }
 
 impl Watcher for Collect<'_> {
@@ -116,6 +158,9 @@ impl Watcher for Collect<'_> {
     }
 
     fn notice(&mut self, task: &Task<'_>, notice: &Notice) {
+        if let Some(running) = self.running.get_mut(task.index) {
+            running.notice(notice);
+        }
         if let Notice::Measure(Progress::Sampling { samples, .. }) = notice {
             self.bar.set_message(format!("{}: {samples} blocks", units::shorten(&task.planned.id, 60)));
         }
@@ -129,15 +174,11 @@ impl Watcher for Collect<'_> {
         self.bar.suspend(|| super::note(line));
     }
 
-    fn done(&mut self, task: &Task<'_>, mut base: CaseResult, mut pair: Option<PairResult>) -> Result<(), Failure> {
-        if self.both {
-            base.id = format!("{}@{}", base.id, task.cache.name());
-        }
-        if let Some(pair) = &mut pair {
-            pair.candidate.id.clone_from(&base.id);
-        }
+    fn done(&mut self, task: &Task<'_>, base: CaseResult, pair: Option<PairResult>) -> Result<(), Failure> {
+        let running = self.running.get_mut(task.index).map(std::mem::take).unwrap_or_default();
+        let (base, pair) = if pair.is_some() { (base, pair) } else { running.blame(base) };
         if let Some(place) = self.results.get_mut(task.index) {
-            *place = Some(Pair { base, pair });
+            *place = Some(Pair { cache: task.cache, base, pair });
         }
         self.bar.inc(1);
         Ok(())

@@ -94,6 +94,9 @@ pub(super) fn run_with(args: &RunArgs, counters: Option<Request>, counts: &mut C
         dry_run(&mut io::stdout().lock(), &plan, args.explain).map_err(from_output)?;
         return Ok(Exit::Ok);
     }
+    if args.save.is_some() {
+        super::kept::check(&args.store)?;
+    }
     let peaks = measured_peaks(&mut supervisor)?;
     let budget = super::time_budget(args.time_budget, USUAL_BUDGET, &hello.info);
     let document = RunDocument {

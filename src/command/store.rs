@@ -4,18 +4,20 @@ use super::kept::{self, date};
 use crate::cli::{ExportArgs, HistoryArgs, HistoryFormat, ImportArgs, PruneArgs, ShowArgs, ShowFormat};
 use crate::compare::case::change_text;
 use crate::compare::metric;
-use crate::compare::read::Run;
+use crate::compare::read::{Run, split_cache};
 use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
 use crate::report::units;
 use anyhow::Context as _;
 use kbench_store::{CaseRow, HistoryFilter, HistoryPoint, Prune, RunName, RunRow, Selector, Store};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
-fn open(file: &crate::cli::StoreFile) -> Result<Store, Failure> {
-    Store::open_existing(&kept::path(file)?).or_usage()
+fn open_to_read(file: &crate::cli::StoreFile) -> Result<Store, Failure> {
+    Store::open_to_read(&kept::path(file)?).or_usage()
 }
 
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Outcome {
@@ -41,7 +43,7 @@ pub fn history(args: &HistoryArgs) -> Outcome {
         device: args.device.clone(),
         newest: args.last,
     };
-    let points = open(&args.store)?.history(&filter).or_usage()?;
+    let points = open_to_read(&args.store)?.history(&filter).or_usage()?;
     match args.format {
         HistoryFormat::Json => print_json(&Value::Array(points.iter().map(point_json).collect())),
         HistoryFormat::Csv => print(|out| history_csv(out, &points)),
@@ -61,7 +63,7 @@ fn point_json(point: &HistoryPoint) -> Value {
 
 fn case_json(case: &CaseRow) -> Value {
     json!({
-        "id": case.case_id, "status": case.status, "share": case.share, "cache": case.cache, "source": case.time_source,
+        "id": case.case_id, "phase": case.phase, "status": case.status, "share": case.share, "cache": case.cache, "source": case.time_source,
         "samples": case.samples, "median_ns": case.median_ns, "ci95_ns": case.ci95_ns.map(|(lo, hi)| [lo, hi]),
         "bound_ns": case.bound_ns, "limiter": case.limiter, "sha256": case.build,
     })
@@ -85,6 +87,7 @@ fn history_csv(out: &mut dyn Write, points: &[HistoryPoint]) -> io::Result<()> {
         "bound_ns",
         "limiter",
         "sha256",
+        "phase",
     ])?;
     for point in points {
         let case = &point.case;
@@ -106,24 +109,32 @@ fn history_csv(out: &mut dyn Write, points: &[HistoryPoint]) -> io::Result<()> {
             number(case.bound_ns),
             text(&case.limiter),
             text(&case.build),
+            text(&case.phase),
         ])?;
     }
     csv.flush()
 }
 
-/// Cases that are comparable over time stand together: on one device, in one cache state.
+/// Cases that are comparable over time stand together: in one phase, on one device, in one cache state, which is also the one
+/// that was asked for or is told with it.
 fn history_table(out: &mut dyn Write, points: &[HistoryPoint]) -> io::Result<()> {
-    let mut groups: BTreeMap<(&str, &str, &str), Vec<&HistoryPoint>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str, &str, String), Vec<&HistoryPoint>> = BTreeMap::new();
     for point in points {
         let device = point.device_name.as_deref().unwrap_or_default();
-        let cache = point.case.cache.as_deref().unwrap_or_default();
-        groups.entry((&point.case.case_id, device, cache)).or_default().push(point);
+        let phase = point.case.phase.as_deref().unwrap_or_default();
+        let (id, requested) = split_cache(&point.case.case_id);
+        let cache = match (requested, point.case.cache.as_deref()) {
+            (Some(requested), Some(cache)) if requested != cache => format!("{requested}, measured {cache}"),
+            (requested, cache) => cache.or(requested).unwrap_or_default().to_owned(),
+        };
+        groups.entry((id, phase, device, cache)).or_default().push(point);
     }
     if groups.is_empty() {
         return writeln!(out, "no stored case is like that; `kbench show` lists the runs");
     }
-    for ((case, device, cache), points) in groups {
-        writeln!(out, "{case}  {device} {cache}")?;
+    for ((case, phase, device, cache), points) in groups {
+        let head = [case, phase, device, &cache].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+        writeln!(out, "{}", head.join("  "))?;
         let mut before: Option<(f64, Option<&str>)> = None;
         for point in points {
             let case = &point.case;
@@ -158,7 +169,7 @@ fn history_table(out: &mut dyn Write, points: &[HistoryPoint]) -> io::Result<()>
 /// # Errors
 /// When the store cannot be read, is not sound (with `--check`), or the output cannot be written.
 pub fn show(args: &ShowArgs) -> Outcome {
-    let store = open(&args.store)?;
+    let store = open_to_read(&args.store)?;
     if args.check {
         store.check().or_usage()?;
         let (runs, builds) = (store.list(None).or_usage()?.len(), store.builds().or_usage()?.len());
@@ -252,14 +263,27 @@ fn show_builds(store: &Store, format: ShowFormat) -> Outcome {
 /// # Errors
 /// When there is no such run, or the output cannot be written.
 pub fn export(args: &ExportArgs) -> Outcome {
-    let document = open(&args.store)?.export(&args.run).or_usage()?;
+    let store = open_to_read(&args.store)?;
+    let (document, created_ms) = (store.export(&args.run).or_usage()?, store.run(&args.run).or_usage()?.created_ms);
     let write = |out: &mut dyn Write| {
         serde_json::to_writer_pretty(&mut *out, &SchemaFirst(&document))?;
         writeln!(out)
     };
     match &args.output {
-        Some(path) => super::write_whole(path, write).map(|()| Exit::Ok),
+        Some(path) => {
+            super::write_whole(path, write)?;
+            set_date(path, created_ms);
+            Ok(Exit::Ok)
+        }
         None => print(write),
+    }
+}
+
+/// Gives a file the date of its run, which is what `import` takes as that. A file system without dates loses no document.
+fn set_date(path: &Path, created_ms: i64) {
+    let date = u64::try_from(created_ms).ok().and_then(|ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
+    if let (Some(date), Ok(file)) = (date, File::options().write(true).open(path)) {
+        let _ = file.set_modified(date);
     }
 }
 
@@ -312,7 +336,7 @@ pub fn prune(args: &PruneArgs) -> Outcome {
     if args.keep.is_none() && args.older_than.is_none() && args.run.is_empty() {
         return Err(usage("nothing says what may go: give --keep N, --older-than AGE, both, or --run RUN"));
     }
-    let mut store = open(&args.store)?;
+    let mut store = Store::open_existing(&kept::path(&args.store)?).or_usage()?;
     let mut gone = Vec::new();
     let mut builds = 0;
     if args.run.is_empty() {
@@ -323,7 +347,8 @@ pub fn prune(args: &PruneArgs) -> Outcome {
     }
     // Names are resolved before anything goes: `main main~1` are two runs, not one twice.
     let chosen: Vec<RunRow> = args.run.iter().map(|run| store.run(run).or_usage()).collect::<Result<_, _>>()?;
-    for run in &chosen {
+    let chosen: BTreeMap<i64, RunRow> = chosen.into_iter().map(|run| (run.id.get(), run)).collect();
+    for run in chosen.values() {
         if !args.dry_run {
             store.delete(&Selector::Id(run.id.get())).or_usage()?;
         }

@@ -1,35 +1,50 @@
 //! How much runs of one build differ, from the runs that the store holds.
 
+use super::read::Run;
 use kbench_stats::{BetweenRuns, Probability, RunEstimate};
 use kbench_store::HistoryPoint;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer degrees of freedom make the interval wider than an assumed figure would.
 const ENOUGH: u32 = 5;
+/// Smallest deviation that is believed: a handful of runs made one after the other agree better than those of another day.
+const FLOOR: f64 = 0.002;
 
-/// Estimates the deviation between runs from repeated runs of the same machine code in the same case, on the same device,
-/// in the same cache state and by the same time source. `None` with fewer than five repetitions in all.
-pub fn estimate(history: &[HistoryPoint]) -> Option<(BetweenRuns, String)> {
-    let mut groups: BTreeMap<[&str; 6], Vec<RunEstimate>> = BTreeMap::new();
+/// What runs have in common that are repetitions of each other: case, phase, build, cache state, time source.
+type Key<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
+
+/// Estimates the deviation between runs from repeated runs of the same machine code in the same case, on the device of `base`
+/// and `candidate`, in cache states and by time sources that they have. A document that was stored twice is one run. `None`
+/// with fewer than five repetitions in all, or when the two ran on different devices.
+pub fn estimate(history: &[HistoryPoint], base: &Run, candidate: &Run) -> Option<(BetweenRuns, String)> {
+    let device = |run: &Run| (run.device.name.clone(), run.device.arch.clone());
+    if device(base) != device(candidate) {
+        return None;
+    }
+    let timings = base.cases.iter().chain(&candidate.cases).filter_map(|case| case.timing.as_ref());
+    let ways: BTreeSet<(&str, &str)> = timings.map(|timing| (timing.cache.as_str(), timing.source.as_str())).collect();
+    let mut groups: BTreeMap<Key<'_>, BTreeMap<[u64; 3], RunEstimate>> = BTreeMap::new();
     for point in history {
         let case = &point.case;
-        let key = [
-            Some(case.case_id.as_str()),
-            case.build.as_deref(),
-            point.device_name.as_deref(),
-            point.arch.as_deref(),
-            case.cache.as_deref(),
-            case.time_source.as_deref(),
-        ];
-        let [Some(a), Some(b), Some(c), Some(d), Some(e), Some(f)] = key else { continue };
+        let here =
+            point.device_name.as_ref() == Some(&base.device.name) && point.arch.as_ref() == Some(&base.device.arch);
+        let (Some(build), Some(cache), Some(source)) = (&case.build, &case.cache, &case.time_source) else { continue };
         let (Some(median), Some((lo, hi))) = (case.median_ns, case.ci95_ns) else { continue };
+        if !here || !ways.contains(&(cache.as_str(), source.as_str())) {
+            continue;
+        }
         let Ok(run) = RunEstimate::from_interval(median, lo, hi, Probability::P95) else { continue };
-        groups.entry([a, b, c, d, e, f]).or_default().push(run);
+        let phase = case.phase.as_deref().unwrap_or_default();
+        // Two runs do not agree to the last digit: what does is one run, stored again.
+        let figures = [median, lo, hi].map(f64::to_bits);
+        groups.entry((&case.case_id, phase, build, cache, source)).or_default().insert(figures, run);
     }
-    let groups: Vec<Vec<RunEstimate>> = groups.into_values().collect();
+    let groups: Vec<Vec<RunEstimate>> = groups.into_values().map(|runs| runs.into_values().collect()).collect();
     match BetweenRuns::estimate(&groups)? {
-        found @ BetweenRuns::Estimated { degrees, .. } if degrees >= ENOUGH => {
-            Some((found, format!("from {degrees} repetitions in the store")))
+        BetweenRuns::Estimated { sd, degrees } if degrees >= ENOUGH => {
+            let text = if sd < FLOOR { ", which agree better than is believed" } else { "" };
+            let found = BetweenRuns::Estimated { sd: sd.max(FLOOR), degrees };
+            Some((found, format!("from {degrees} repetitions in the store{text}")))
         }
         _ => None,
     }

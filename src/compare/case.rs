@@ -1,8 +1,8 @@
 //! The verdict on a pair of cases.
 
 use super::document::{CaseDoc, MetricDoc, RatioDoc};
-use super::metric;
 use super::read::{Case, Timing};
+use super::{code, metric};
 use crate::report::units;
 use kbench_stats::{
     BetweenRuns, Doubt, PairedComparison, Probability, RatioEstimate, Rule, RunEstimate, StatsError, Verdict,
@@ -43,9 +43,9 @@ impl Estimate {
     fn decide(&self, rule: &Rule, p_adjusted: f64, cycles_ratio: Option<f64>) -> (Verdict, Option<Doubt>) {
         let estimate = match self {
             Estimate::Paired(found) => return found.decide(rule, p_adjusted),
-            Estimate::Separate(estimate) => RatioEstimate { p_changed: p_adjusted, ..*estimate },
+            Estimate::Separate(estimate) => estimate,
         };
-        let (verdict, doubt) = rule.decide(&estimate);
+        let (verdict, doubt) = rule.decide_among(estimate, p_adjusted);
         // Time that cycles do not confirm is a matter of clocks: the same direction and half of the change are asked for.
         if let (Verdict::Faster | Verdict::Slower, Some(cycles)) = (verdict, cycles_ratio) {
             let (time, cycles) = (estimate.ratio.ln(), cycles.ln());
@@ -80,15 +80,17 @@ pub fn compare(
 }
 
 /// Compares two cases whose launches alternated. `base` and `candidate` say what ran; the times in them are not used but for the
-/// medians, `[base, candidate]` in ns, that the ratio stands beside.
+/// medians, `[base, candidate]` in ns, that the ratio stands beside. `cache` is the state that the launches were in.
 pub fn paired(
     base: &Case,
     candidate: &Case,
+    cache: &str,
     medians_ns: [f64; 2],
     found: PairedComparison,
     wanted: &BTreeSet<String>,
 ) -> Compared {
     let mut doc = frame(base, candidate, wanted);
+    doc.cache = Some(cache.to_owned());
     doc.ratio = Some(RatioDoc {
         base_ns: medians_ns[0],
         candidate_ns: medians_ns[1],
@@ -105,23 +107,24 @@ pub fn paired(
 /// The document of a pair without its ratio and verdict.
 fn frame(base: &Case, candidate: &Case, wanted: &BTreeSet<String>) -> CaseDoc {
     let metrics = metric::compare(base, candidate, wanted);
-    let hash = |case: &Case| case.build.as_ref().and_then(|build| build.sha256.clone());
-    let identical_code = hash(base).zip(hash(candidate)).map(|(one, other)| one == other);
     CaseDoc {
         id: base.plain_id().to_owned(),
         family: base.family.clone(),
         kernel: base.kernel.clone(),
         phase: base.weight.phase.clone(),
         cache: base.timing.as_ref().map(|timing| timing.cache.clone()),
+        requested_cache: base.requested.clone(),
         share: base.weight.share,
-        identical_code,
+        identical_code: code::identical(base, candidate),
         verdict: Verdict::Inconclusive.word(),
         reason: None,
+        doubt: None,
         of: "time",
         ratio: None,
         cycles_ratio: None,
         why: why(base, candidate, &metrics),
         metrics,
+        lost: metric::lost(base, candidate, wanted),
     }
 }
 
@@ -201,6 +204,7 @@ impl Compared {
         }
         self.doc.verdict = verdict.word();
         self.doc.reason = doubt.map(|doubt| doubt.to_string());
+        self.doc.doubt = doubt.map(Doubt::name);
         if self.doc.identical_code == Some(true) && matches!(verdict, Verdict::Faster | Verdict::Slower) {
             let text = "the machine code is identical: what differs is the run or its surroundings";
             self.doc.reason = Some(text.to_owned());

@@ -2,7 +2,7 @@
 
 use crate::report::document::Tool;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The schema that documents name.
 pub const SCHEMA: &str = "kbench.compare/1";
@@ -36,6 +36,14 @@ pub struct Comparison {
     /// What the gate found; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateDoc>,
+}
+
+impl Comparison {
+    /// Whether cases ran in several cache modes, so that a case's id does not tell its rows apart.
+    pub fn has_several_caches(&self) -> bool {
+        let modes: BTreeSet<_> = self.cases.iter().map(|case| &case.requested_cache).collect();
+        modes.len() > 1
+    }
 }
 
 /// How the figures of the two sides came about.
@@ -121,6 +129,9 @@ pub struct CaseDoc {
     /// Cache state; absent on emulated devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
+    /// The cache state that was asked for, which a small case need not have been measured in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_cache: Option<String>,
     /// Share of the base's step.
     pub share: f64,
     /// True when both sides ran the same machine code; absent when a hash is not known.
@@ -131,6 +142,9 @@ pub struct CaseDoc {
     /// Why it is inconclusive, or what else must be said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What makes it inconclusive, in a word: `too_few`, `too_wide`, `near_threshold`, `among_many` or `clocks_differ`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<&'static str>,
     /// The quantity the verdict is about: `time`, or `bound` on emulated devices.
     pub of: &'static str,
     /// Its two values and their ratio; absent when one side has none.
@@ -141,6 +155,9 @@ pub struct CaseDoc {
     pub cycles_ratio: Option<f64>,
     /// Named quantities of both sides: those that changed, and all that a gate can ask for.
     pub metrics: Vec<MetricDoc>,
+    /// Named quantities, and counters that a gate asks for, that the base has and the candidate has not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
     /// What changed, what matters most first, as sentences.
     pub why: Vec<String>,
 }
@@ -188,6 +205,9 @@ pub struct NotCompared {
     pub id: String,
     /// Family.
     pub family: String,
+    /// The cache state that was asked for, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
     /// Status in the base; absent when it is not there.
     pub base: Option<String>,
     /// Status in the candidate; absent when it is not there.
@@ -196,13 +216,27 @@ pub struct NotCompared {
     pub reason: String,
 }
 
+impl NotCompared {
+    /// Whether the candidate failed, hung or is wrong.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.candidate.as_deref(), Some("failed" | "hung" | "wrong"))
+    }
+
+    /// Whether it leaves a question open: the base has it, or it is a kernel of the candidate's profile. A case that only the
+    /// candidate ran is new, and there is nothing to compare it with.
+    pub fn is_open(&self) -> bool {
+        self.base.is_some() || self.candidate.as_deref() == Some("profiled")
+    }
+}
+
 /// What the cases mean together.
 #[derive(Clone, Debug, Serialize)]
 pub struct SummaryDoc {
     /// The quantity: `time` or `bound`.
     pub of: &'static str,
-    /// Expected change of the whole step.
-    pub step: StepDoc,
+    /// Expected change of the whole step; absent when no case's ratio is known well enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepDoc>,
     /// The same for the compared kernels of each phase.
     pub by_phase: BTreeMap<String, StepDoc>,
     /// Geometric mean of the ratios, each case counting the same: a secondary figure.
@@ -220,10 +254,17 @@ pub struct StepDoc {
     pub change: f64,
     /// Its 95 % interval.
     pub interval: [f64; 2],
-    /// Share of the step that was compared.
+    /// Share of the step that is known: compared, or gone.
     pub share: f64,
     /// Cases.
     pub cases: usize,
+    /// Share of the step that was compared but is taken as unchanged, because its ratios have no interval or its times and
+    /// cycles disagree.
+    pub left_out: f64,
+    /// Profiles: time of kernels that only the candidate has, as a share of the base's step.
+    pub added: f64,
+    /// Profiles: share of the base's step in kernels that only the base has.
+    pub removed: f64,
 }
 
 /// What a gate found.
@@ -242,6 +283,9 @@ pub struct CheckDoc {
     pub case: String,
     /// Family; empty for the step.
     pub family: String,
+    /// The cache state that was asked for, where cases were run in several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
     /// Metric.
     pub metric: String,
     /// The limit, as given.

@@ -1,8 +1,10 @@
 //! Limits on changes, for CI.
 
 use super::case::{change_text, figure};
-use super::document::{CaseDoc, CheckDoc, Comparison, GateDoc, Outcome, StepDoc};
+use super::document::{CaseDoc, CheckDoc, Comparison, GateDoc, NotCompared, Outcome, StepDoc};
 use super::metric;
+use crate::report::units;
+use kbench_stats::Doubt;
 use kbench_workload::Family;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, str::FromStr};
@@ -76,6 +78,11 @@ pub enum GateError {
         "the gate asks for `{0}`, which no case of these runs has: it would pass whatever happens; take it out, or compare runs that have it"
     )]
     Nowhere(String),
+    /// A pattern that no case has.
+    #[error(
+        "no case of these runs is like `{0}`, which [[case]] has limits for: they would pass whatever happens; take them out, or compare runs that have such a case"
+    )]
+    NoCase(String),
     /// A file that is no gate file.
     #[error("{0}")]
     File(String),
@@ -219,34 +226,69 @@ impl Gate {
     /// Checks a comparison and writes what it found into it.
     ///
     /// # Errors
-    /// When it asks for something that no case has.
+    /// When something was compared, and it asks for what no case has.
     pub fn check(&self, comparison: &mut Comparison) -> Result<(), GateError> {
         let mut checks = Vec::new();
         let mut met = BTreeSet::new();
+        let several = comparison.has_several_caches();
         for case in &comparison.cases {
+            let cache = case.requested_cache.clone().filter(|_| several);
             for (name, limit) in self.limits_of(case) {
                 let check = if name == "time" {
                     check_time(case, limit, comparison.rule.alpha)
                 } else {
                     check_metric(case, &name, limit)
                 };
-                if let Some(check) = check {
+                if let Some(check) = check.or_else(|| check_lost(case, &name, limit)) {
                     met.insert(name);
-                    checks.push(check);
+                    checks.push(CheckDoc { cache: cache.clone(), ..check });
                 }
             }
         }
-        if let Some(missing) = self.metrics().into_iter().find(|name| !met.contains(name)) {
-            return Err(GateError::Nowhere(missing));
+        // Where nothing was compared, no gate can have asked for the right thing: what became of the cases says more.
+        if !comparison.cases.is_empty() {
+            self.is_met(&met, comparison)?;
         }
         if let Some(limit) = self.step {
-            let summary = comparison.summary.as_ref().ok_or_else(|| GateError::Nowhere(STEP.to_owned()))?;
-            checks.push(check_step(&summary.step, limit));
+            let step = comparison.summary.as_ref().and_then(|summary| summary.step.as_ref());
+            checks.push(check_step(step, limit));
         }
-        checks.extend(comparison.not_compared.iter().filter_map(check_presence));
+        let missing = comparison.not_compared.iter().filter_map(check_presence);
+        checks.extend(missing.map(|check| CheckDoc { cache: check.cache.clone().filter(|_| several), ..check }));
         let passed = checks.iter().all(|check| check.outcome != Outcome::Fail);
         comparison.gate = Some(GateDoc { passed, checks });
         Ok(())
+    }
+
+    /// Whether everything that it asks for is somewhere.
+    fn is_met(&self, met: &BTreeSet<String>, comparison: &Comparison) -> Result<(), GateError> {
+        if let Some(missing) = self.metrics().into_iter().find(|name| !met.contains(name)) {
+            return Err(GateError::Nowhere(missing));
+        }
+        if self.step.is_some() && comparison.summary.is_none() {
+            return Err(GateError::Nowhere(STEP.to_owned()));
+        }
+        let (cases, rest) = (&comparison.cases, &comparison.not_compared);
+        let ids: Vec<&String> = cases.iter().map(|case| &case.id).chain(rest.iter().map(|case| &case.id)).collect();
+        match self.case.iter().find(|(pattern, _)| !ids.iter().any(|id| matches(pattern, id))) {
+            Some((pattern, _)) => Err(GateError::NoCase(pattern.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A check of a case before its outcome is known.
+fn open(case: &CaseDoc, name: &str, limit: Limit) -> CheckDoc {
+    CheckDoc {
+        case: case.id.clone(),
+        family: case.family.clone(),
+        cache: None,
+        metric: name.to_owned(),
+        limit: limit.to_string(),
+        base: None,
+        candidate: None,
+        outcome: Outcome::Inconclusive,
+        message: String::new(),
     }
 }
 
@@ -255,10 +297,6 @@ fn check_metric(case: &CaseDoc, name: &str, limit: Limit) -> Option<CheckDoc> {
     let holds = limit.holds(found.base, found.candidate);
     let (base, candidate) = (figure(found.base), figure(found.candidate));
     Some(CheckDoc {
-        case: case.id.clone(),
-        family: case.family.clone(),
-        metric: name.to_owned(),
-        limit: limit.to_string(),
         base: Some(found.base),
         candidate: Some(found.candidate),
         outcome: if holds { Outcome::Pass } else { Outcome::Fail },
@@ -267,14 +305,26 @@ fn check_metric(case: &CaseDoc, name: &str, limit: Limit) -> Option<CheckDoc> {
             found.unit,
             change_text(found.change)
         ),
+        ..open(case, name, limit)
     })
 }
 
-/// A growth of time beyond the limit must be significant to fail; to pass, the interval must exclude it.
+/// What the base has and the candidate has not leaves the gate open.
+fn check_lost(case: &CaseDoc, name: &str, limit: Limit) -> Option<CheckDoc> {
+    case.lost.iter().any(|lost| lost == name).then(|| CheckDoc {
+        message: format!("the base has `{name}`, the candidate has not; the limit is {limit}"),
+        ..open(case, name, limit)
+    })
+}
+
+/// A growth of time beyond the limit must be significant to fail; to pass, the interval must exclude it. Times that cycles
+/// do not confirm do neither.
 fn check_time(case: &CaseDoc, limit: Limit, alpha: f64) -> Option<CheckDoc> {
     let ratio = case.ratio.filter(|_| case.of == "time")?;
     let last = 1.0 + limit.amount;
+    let clocks_differ = case.doubt == Some(Doubt::ClocksDiffer.name());
     let outcome = match ratio.interval {
+        _ if clocks_differ => Outcome::Inconclusive,
         Some(_) if ratio.ratio > last && ratio.p_adjusted <= alpha => Outcome::Fail,
         Some([_, hi]) if hi <= last => Outcome::Pass,
         _ => Outcome::Inconclusive,
@@ -282,48 +332,62 @@ fn check_time(case: &CaseDoc, limit: Limit, alpha: f64) -> Option<CheckDoc> {
     let within = ratio.interval.map_or_else(String::new, |[lo, hi]| {
         format!(", interval {} to {}", change_text(Some(lo - 1.0)), change_text(Some(hi - 1.0)))
     });
+    let clocks = if clocks_differ { format!("; {}", Doubt::ClocksDiffer) } else { String::new() };
     Some(CheckDoc {
-        case: case.id.clone(),
-        family: case.family.clone(),
-        metric: "time".to_owned(),
-        limit: limit.to_string(),
         base: Some(ratio.base_ns),
         candidate: Some(ratio.candidate_ns),
         outcome,
-        message: format!("time {}{within}, the limit is {limit}", change_text(Some(ratio.ratio - 1.0))),
+        message: format!("time {}{within}, the limit is {limit}{clocks}", change_text(Some(ratio.ratio - 1.0))),
+        ..open(case, "time", limit)
     })
 }
 
-fn check_step(step: &StepDoc, limit: Limit) -> CheckDoc {
-    let [lo, hi] = step.interval;
-    let outcome = match () {
-        () if step.change > limit.amount + ROUNDING && lo > 0.0 => Outcome::Fail,
-        () if hi <= limit.amount + ROUNDING => Outcome::Pass,
-        () => Outcome::Inconclusive,
-    };
-    let [change, lo, hi] = [step.change, lo, hi].map(|change| change_text(Some(change)));
-    CheckDoc {
+/// A part that is not known cannot pass: it is taken as unchanged only to have a figure.
+fn check_step(step: Option<&StepDoc>, limit: Limit) -> CheckDoc {
+    let check = |outcome, message| CheckDoc {
         case: STEP.to_owned(),
         family: String::new(),
+        cache: None,
         metric: STEP.to_owned(),
         limit: limit.to_string(),
         base: None,
         candidate: None,
         outcome,
-        message: format!("expected change of the step {change}, interval {lo} to {hi}, the limit is {limit}"),
-    }
+        message,
+    };
+    let Some(step) = step else {
+        let text = format!("no change of a case is known well enough to tell that of the step, the limit is {limit}");
+        return check(Outcome::Inconclusive, text);
+    };
+    let [lo, hi] = step.interval;
+    let outcome = match () {
+        () if step.change > limit.amount + ROUNDING && lo > 0.0 => Outcome::Fail,
+        () if hi <= limit.amount + ROUNDING && step.left_out <= ROUNDING => Outcome::Pass,
+        () => Outcome::Inconclusive,
+    };
+    let [change, lo, hi] = [step.change, lo, hi].map(|change| change_text(Some(change)));
+    let left_out = match step.left_out > ROUNDING {
+        true => format!("; not known is {} of it", units::percent(step.left_out)),
+        false => String::new(),
+    };
+    check(
+        outcome,
+        format!("expected change of the step {change}, interval {lo} to {hi}, the limit is {limit}{left_out}"),
+    )
 }
 
-/// What ran before and does not any more is a regression; what is simply not there leaves the gate open.
-fn check_presence(case: &super::document::NotCompared) -> Option<CheckDoc> {
-    let outcome = match (case.base.as_deref(), case.candidate.as_deref()) {
-        (Some("ok"), Some("failed" | "hung" | "wrong")) => Outcome::Fail,
-        (Some("ok" | "profiled"), _) => Outcome::Inconclusive,
-        _ => return None,
+/// A candidate that fails, hangs or is wrong is a regression, whatever the base says; what else was not compared leaves the
+/// gate open. A case that is new in the candidate has nothing to be compared with.
+fn check_presence(case: &NotCompared) -> Option<CheckDoc> {
+    let outcome = match () {
+        () if case.has_failed() => Outcome::Fail,
+        () if case.is_open() => Outcome::Inconclusive,
+        () => return None,
     };
     Some(CheckDoc {
         case: case.id.clone(),
         family: case.family.clone(),
+        cache: case.cache.clone(),
         metric: "status".to_owned(),
         limit: "runs as in the base".to_owned(),
         base: None,

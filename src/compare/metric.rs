@@ -95,6 +95,13 @@ pub fn compare(base: &Case, candidate: &Case, wanted: &BTreeSet<String>) -> Vec<
     found
 }
 
+/// The named quantities, and counters that are `wanted`, that the base has and the candidate has not.
+pub fn lost(base: &Case, candidate: &Case, wanted: &BTreeSet<String>) -> Vec<String> {
+    let names: BTreeSet<&str> = NAMES.iter().map(|(name, _)| *name).chain(wanted.iter().map(String::as_str)).collect();
+    let is_lost = |name: &&str| of(base, name).is_some() && of(candidate, name).is_none();
+    names.into_iter().filter(is_lost).map(str::to_owned).collect()
+}
+
 fn doc(base: &Case, candidate: &Case, name: &str) -> Option<MetricDoc> {
     let (base, candidate) = (of(base, name)?, of(candidate, name)?);
     Some(MetricDoc {

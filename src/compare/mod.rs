@@ -1,11 +1,12 @@
 //! Comparing: what changed between two runs, or between two profiles, and whether a gate lets it pass.
 //!
-//! Reading ([`read`]), pairing and comparability ([`pairing`]), the verdict on a case ([`case`], [`metric`]), the whole step
+//! Reading ([`read`]), pairing and comparability ([`pairing`]), the verdict on a case ([`case`], [`metric`], [`code`]), the whole step
 //! ([`summary`]), foreign profiles ([`profiles`]), limits ([`gate`], [`gate_file`]) and rendering are apart: what computes
 //! does not format. Runs made apart and builds that ran in turn give the same [`Comparison`].
 
 pub mod between;
 pub mod case;
+pub mod code;
 pub mod document;
 pub mod gate;
 pub mod gate_file;

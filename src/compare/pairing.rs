@@ -45,30 +45,37 @@ pub struct Pairing<'a> {
     pub obstacles: Vec<(Obstacle, Difference)>,
 }
 
-/// What makes cases the same: id, phase, cache state, and which of several with these.
-type Key<'a> = (&'a str, &'a str, Option<&'a str>, usize);
+/// Whether two cases of one id and phase go together.
+type Together = fn(&Case, &Case) -> bool;
 
-/// Pairs the cases of two runs. `any_cache` pairs those of different cache states too.
+/// What cases are paired by, strictest first: each rule pairs what those before it left.
+const RULES: [Together; 3] = [
+    |base, candidate| base.cache() == candidate.cache() && base.requested == candidate.requested,
+    |base, candidate| base.cache() == candidate.cache(),
+    // A case that failed or was skipped before it was measured does not tell its state.
+    |base, candidate| base.cache().is_none() || candidate.cache().is_none(),
+];
+
+/// Pairs the cases of two runs by id, phase and cache state. `any_cache` pairs those of different cache states too, once
+/// equal ones have met.
 pub fn pair<'a>(base: &'a Run, candidate: &'a Run, any_cache: bool) -> Pairing<'a> {
     let mut obstacles = device_obstacles(base, candidate);
-    let bases = keys(base, any_cache);
-    let candidates = keys(candidate, any_cache);
-    let others: BTreeMap<Key<'a>, &'a Case> = candidates.iter().copied().collect();
+    let any: Option<Together> = any_cache.then_some(|_, _| true);
+    let (partners, unmet) = partners(base, candidate, RULES.into_iter().chain(any));
     let mut pairing = Pairing { pairs: Vec::new(), rest: Vec::new(), obstacles: Vec::new() };
-    let mut met = BTreeSet::new();
-    for (key, case) in &bases {
-        match others.get(key) {
-            Some(other) => {
-                met.insert(*key);
-                pairing.meet(case, other, &mut obstacles);
+    let mut lone = Vec::new();
+    for (case, partner) in base.cases.iter().zip(partners) {
+        match partner {
+            Some(other) => pairing.meet(case, other, &mut obstacles),
+            None => {
+                lone.push(case);
+                pairing.rest.push(alone(case, true));
             }
-            None => pairing.rest.push(alone(case, true)),
         }
     }
-    let unmet = candidates.iter().filter(|(key, _)| !met.contains(key));
-    pairing.rest.extend(unmet.map(|(_, case)| alone(case, false)));
+    pairing.rest.extend(unmet.iter().map(|case| alone(case, false)));
     if pairing.pairs.is_empty() {
-        obstacles.extend(cache_obstacle(base, candidate));
+        obstacles.extend(cache_obstacle(&lone, &unmet));
     }
     obstacles.sort_by_key(|(obstacle, _)| *obstacle);
     obstacles.dedup();
@@ -84,6 +91,7 @@ impl<'a> Pairing<'a> {
             self.rest.push(NotCompared {
                 id: base.plain_id().to_owned(),
                 family: base.family.clone(),
+                cache: base.requested.clone().or_else(|| candidate.requested.clone()),
                 base: Some(base.status.clone()),
                 candidate: Some(candidate.status.clone()),
                 reason: format!("{} in the {side}: {why}", case.status),
@@ -111,16 +119,29 @@ impl<'a> Pairing<'a> {
     }
 }
 
-fn keys(run: &Run, any_cache: bool) -> Vec<(Key<'_>, &Case)> {
-    let mut seen: BTreeMap<(&str, &str, Option<&str>), usize> = BTreeMap::new();
-    let key = |case| {
-        let case: &Case = case;
-        let cache = if any_cache { None } else { case.cache() };
-        let count = seen.entry((case.plain_id(), &case.weight.phase, cache)).or_default();
-        *count += 1;
-        ((case.plain_id(), case.weight.phase.as_str(), cache, *count), case)
-    };
-    run.cases.iter().map(key).collect()
+/// Each base case's partner, and the candidate's cases without one.
+fn partners<'a>(
+    base: &'a Run,
+    candidate: &'a Run,
+    rules: impl Iterator<Item = Together>,
+) -> (Vec<Option<&'a Case>>, Vec<&'a Case>) {
+    fn key(case: &Case) -> (&str, &str) {
+        (case.plain_id(), case.weight.phase.as_str())
+    }
+    let mut free: BTreeMap<(&str, &str), Vec<&'a Case>> = BTreeMap::new();
+    for case in &candidate.cases {
+        free.entry(key(case)).or_default().push(case);
+    }
+    let mut partners: Vec<Option<&'a Case>> = vec![None; base.cases.len()];
+    for together in rules {
+        for (case, partner) in base.cases.iter().zip(&mut partners).filter(|(_, partner)| partner.is_none()) {
+            let Some(others) = free.get_mut(&key(case)) else { continue };
+            *partner = others.iter().position(|other| together(case, other)).map(|at| others.remove(at));
+        }
+    }
+    let is_free =
+        |case: &&Case| free.get(&key(case)).is_some_and(|left| left.iter().any(|other| std::ptr::eq(*other, *case)));
+    (partners, candidate.cases.iter().filter(is_free).collect())
 }
 
 fn alone(case: &Case, in_base: bool) -> NotCompared {
@@ -130,6 +151,7 @@ fn alone(case: &Case, in_base: bool) -> NotCompared {
     NotCompared {
         id: case.plain_id().to_owned(),
         family: case.family.clone(),
+        cache: case.requested.clone(),
         base: status.clone().filter(|_| in_base),
         candidate: status.filter(|_| !in_base),
         reason: format!("only in the {side}{cache}"),
@@ -155,16 +177,14 @@ fn device_obstacles(base: &Run, candidate: &Run) -> Vec<(Obstacle, Difference)> 
 }
 
 /// Runs that share cases, but none in the same cache state.
-fn cache_obstacle(base: &Run, candidate: &Run) -> Option<(Obstacle, Difference)> {
-    let ids: BTreeSet<&str> = base.cases.iter().map(Case::plain_id).collect();
-    if !candidate.cases.iter().any(|case| ids.contains(case.plain_id())) {
-        return None;
-    }
-    let caches = |run: &Run| {
-        let found: BTreeSet<String> = run.cases.iter().filter_map(Case::cache).map(str::to_owned).collect();
-        found.into_iter().collect::<Vec<_>>().join(", ")
+fn cache_obstacle(base: &[&Case], candidate: &[&Case]) -> Option<(Obstacle, Difference)> {
+    let shared = |one: &[&Case], other: &[&Case]| -> String {
+        let ids: BTreeSet<&str> = other.iter().map(|case| case.plain_id()).collect();
+        let shared = one.iter().filter(|case| ids.contains(case.plain_id()));
+        let caches: BTreeSet<&str> = shared.filter_map(|case| case.cache()).collect();
+        caches.into_iter().collect::<Vec<_>>().join(", ")
     };
-    let (one, other) = (caches(base), caches(candidate));
+    let (one, other) = (shared(base, candidate), shared(candidate, base));
     (one != other).then(|| (Obstacle::Cache, difference("cache state", Some(&one), Some(&other))))
 }
 

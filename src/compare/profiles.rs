@@ -4,6 +4,7 @@ use super::case::{Compared, Estimate, change_text, figure};
 use super::document::{CaseDoc, Comparison, Difference, Method, MetricDoc, NotCompared, RatioDoc, SideDoc};
 use super::metric;
 use super::runs::{CompareError, Parts, Settings, assemble, rule_doc};
+use super::summary::{Around, OneSidedTime};
 use crate::report::units;
 use kbench_profile::{Inventory, Phase, Row};
 use kbench_stats::{Probability, RunEstimate, StatsError, Verdict, compare_unpaired};
@@ -80,24 +81,40 @@ pub fn compare_profiles(base: &Profile, candidate: &Profile, settings: &Settings
     let (ones, mut others) = (base.kernels(), candidate.kernels());
     let total: f64 = ones.values().map(|kernel| kernel.ns).sum();
     let candidate_total: f64 = others.values().map(|kernel| kernel.ns).sum();
-    let (mut compared, mut rest) = (Vec::new(), Vec::new());
+    let (mut compared, mut rest, mut one_sided) = (Vec::new(), Vec::new(), Vec::new());
+    // A share of the base's step, whichever side's time it is.
+    let share_of =
+        |kernel: &Kernel, steps: f64| if total > 0.0 { kernel.ns / steps / (total / base_steps) } else { 0.0 };
     for (key, one) in &ones {
-        let other = others.remove(key).filter(|other| other.ns > 0.0);
-        match other.filter(|_| one.ns > 0.0) {
+        // A kernel without time on a side is one that the other side has alone.
+        match others.get(key).filter(|other| other.ns > 0.0 && one.ns > 0.0).cloned() {
             Some(other) => {
+                others.remove(key);
                 let scaled = |kernel: &Kernel, steps: f64| Kernel {
                     calls: kernel.calls / steps,
                     ns: kernel.ns / steps,
                     family: kernel.family.clone(),
                 };
+                let share = share_of(one, base_steps);
                 let (one, other) = (scaled(one, base_steps), scaled(&other, candidate_steps));
-                let share = if total > 0.0 { one.ns * base_steps / total } else { 0.0 };
                 compared.push(pair(key, &one, &other, share, settings, &rule).map_err(stats)?);
             }
-            None => rest.push(alone(key, one, base_steps, true)),
+            None if one.ns > 0.0 || !others.contains_key(key) => {
+                if others.get(key).is_some_and(|other| other.ns <= 0.0) {
+                    others.remove(key);
+                }
+                let (phase, removed) = (key.phase.name().to_owned(), share_of(one, base_steps));
+                one_sided.push(OneSidedTime { phase, added: 0.0, removed });
+                rest.push(alone(key, one, base_steps, true));
+            }
+            None => {}
         }
     }
-    rest.extend(others.iter().map(|(key, kernel)| alone(key, kernel, candidate_steps, false)));
+    for (key, kernel) in &others {
+        let (phase, added) = (key.phase.name().to_owned(), share_of(kernel, candidate_steps));
+        one_sided.push(OneSidedTime { phase, added, removed: 0.0 });
+        rest.push(alone(key, kernel, candidate_steps, false));
+    }
     if compared.is_empty() {
         let (base_cases, candidate_cases) = (base.inventory.rows.len(), candidate.inventory.rows.len());
         let (base, candidate) = (base.label.clone(), candidate.label.clone());
@@ -117,7 +134,12 @@ pub fn compare_profiles(base: &Profile, candidate: &Profile, settings: &Settings
         environment: surroundings(base, candidate, both.is_some()),
         allowed: Vec::new(),
         rule: rule_doc(&rule, settings, true),
-        calls: Vec::new(),
+        around: Around {
+            calls: Vec::new(),
+            one_sided,
+            reference: settings.between.reference(),
+            common_error: settings.between.log_error(),
+        },
         compared,
         not_compared: rest,
     };
@@ -159,10 +181,12 @@ fn pair(
         kernel: key.kernel.clone(),
         phase: key.phase.name().to_owned(),
         cache: None,
+        requested_cache: None,
         share,
         identical_code: None,
         verdict: Verdict::Inconclusive.word(),
         reason: None,
+        doubt: None,
         of: "time",
         ratio: Some(RatioDoc {
             base_ns: one.ns,
@@ -176,6 +200,7 @@ fn pair(
         cycles_ratio: None,
         why: why.collect(),
         metrics,
+        lost: Vec::new(),
     };
     Ok(Compared { doc, estimate: Some(Estimate::Separate(estimate)) })
 }
@@ -186,6 +211,7 @@ fn alone(key: &Key, kernel: &Kernel, steps: f64, in_base: bool) -> NotCompared {
     NotCompared {
         id: key.id(),
         family: kernel.family.clone(),
+        cache: None,
         base: in_base.then(|| "profiled".to_owned()),
         candidate: (!in_base).then(|| "profiled".to_owned()),
         reason: format!("only in the {side}: {time} in {} calls", figure(kernel.calls / steps)),

@@ -74,6 +74,9 @@ pub struct Case {
     /// Launches.
     #[serde(default)]
     pub launches: Vec<Launch>,
+    /// The cache state asked for, where the document tells: small cases may have been measured in another.
+    #[serde(skip)]
+    pub requested: Option<String>,
 }
 
 /// A case's weight.
@@ -96,6 +99,9 @@ pub struct Build {
     /// Where it came from.
     #[serde(default)]
     pub file: String,
+    /// Architecture it is built for.
+    #[serde(default)]
+    pub arch: String,
     /// SHA-256 of its code object.
     #[serde(default)]
     pub sha256: Option<String>,
@@ -156,6 +162,9 @@ pub struct Counter {
 /// A launch.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Launch {
+    /// Kernel.
+    #[serde(default)]
+    pub kernel: String,
     /// Registers and scratch.
     #[serde(default)]
     pub resources: BTreeMap<String, u64>,
@@ -212,8 +221,15 @@ impl Run {
             Some(other) => return Err(ReadError::Schema(other.to_owned())),
             None => return Err(ReadError::Shape("there is no `schema`".to_owned())),
         }
-        let run: Self = serde_json::from_value(document).map_err(|error| ReadError::Shape(error.to_string()))?;
+        let mut run: Self = serde_json::from_value(document).map_err(|error| ReadError::Shape(error.to_string()))?;
         run.cases.iter().try_for_each(Case::check)?;
+        let only = match run.options.get("cache").and_then(Value::as_array).map(Vec::as_slice) {
+            Some([mode]) => mode.as_str().map(str::to_owned),
+            _ => None,
+        };
+        for case in &mut run.cases {
+            case.requested = split_cache(&case.id).1.map(str::to_owned).or_else(|| only.clone());
+        }
         Ok(run)
     }
 }
@@ -239,19 +255,24 @@ impl Case {
 
     /// The id without the ending that `--cache both` adds.
     pub fn plain_id(&self) -> &str {
-        CACHE_ENDINGS.iter().find_map(|ending| self.id.strip_suffix(ending)).unwrap_or(&self.id)
+        split_cache(&self.id).0
     }
 
     /// The cache state it was measured in; from the id where nothing was measured.
     pub fn cache(&self) -> Option<&str> {
-        let of_id = || CACHE_ENDINGS.iter().find(|ending| self.id.ends_with(**ending)).map(|ending| &ending[1..]);
-        self.timing.as_ref().map(|timing| timing.cache.as_str()).or_else(of_id)
+        self.timing.as_ref().map(|timing| timing.cache.as_str()).or_else(|| split_cache(&self.id).1)
     }
 
     /// Whether it ran and was right.
     pub fn is_ok(&self) -> bool {
         self.status == "ok"
     }
+}
+
+/// An id and the cache mode that `--cache both` added to it.
+pub fn split_cache(id: &str) -> (&str, Option<&str>) {
+    let found = CACHE_ENDINGS.iter().find_map(|ending| Some((id.strip_suffix(ending)?, &ending[1..])));
+    found.map_or((id, None), |(plain, mode)| (plain, Some(mode)))
 }
 
 /// The text of a value, without quotes around strings.

@@ -5,16 +5,29 @@ use super::case::change_text;
 use super::document::{CheckDoc, Comparison, Outcome};
 use std::io::{self, Write};
 
-/// Writes the checks. Without a gate each case is a test that passes, with its verdict as output.
+/// Writes the checks. Without a gate each case is a test that passes, with its verdict as output; one that was not compared is
+/// skipped, or a failure when the candidate failed, hung or is wrong.
 ///
 /// # Errors
 /// When the output cannot be written.
 pub fn write(out: &mut dyn Write, comparison: &Comparison, strict: bool) -> io::Result<()> {
-    let checks = comparison.gate.as_ref().map_or(&[][..], |gate| &gate.checks);
-    let count = |outcome| checks.iter().filter(|check| check.outcome == outcome).count();
-    let (failed, open) = (count(Outcome::Fail), count(Outcome::Inconclusive));
+    let (failed, open) = match &comparison.gate {
+        Some(gate) => {
+            let count = |outcome| gate.checks.iter().filter(|check| check.outcome == outcome).count();
+            (count(Outcome::Fail), count(Outcome::Inconclusive))
+        }
+        None => {
+            let failed = comparison.not_compared.iter().filter(|case| case.has_failed()).count();
+            (failed, comparison.not_compared.len() - failed)
+        }
+    };
     let (failures, skipped) = if strict { (failed + open, 0) } else { (failed, open) };
-    let tests = if comparison.gate.is_some() { checks.len() } else { comparison.cases.len() };
+    let tests = match &comparison.gate {
+        Some(gate) => gate.checks.len(),
+        None => comparison.cases.len() + comparison.not_compared.len(),
+    };
+    let several = comparison.has_several_caches();
+    let named = |id: &str, cache: &Option<String>| with_cache(id, cache.as_deref().filter(|_| several));
     let name = format!("{} → {}", comparison.base.label, comparison.candidate.label);
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
     writeln!(out, "<testsuites tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\">")?;
@@ -28,8 +41,19 @@ pub fn write(out: &mut dyn Write, comparison: &Comparison, strict: bool) -> io::
         None => {
             for case in &comparison.cases {
                 let change = case.ratio.map_or_else(String::new, |ratio| change_text(Some(ratio.ratio - 1.0)));
-                head(out, &case.family, &case.id)?;
+                head(out, &case.family, &named(&case.id, &case.requested_cache))?;
                 writeln!(out, "><system-out>{} {}</system-out></testcase>", case.verdict, escape(&change))?;
+            }
+            for case in &comparison.not_compared {
+                head(out, &case.family, &named(&case.id, &case.cache))?;
+                let reason = escape(&case.reason);
+                match strict || case.has_failed() {
+                    true => writeln!(
+                        out,
+                        "><failure type=\"not compared\" message=\"{reason}\">{reason}</failure></testcase>"
+                    )?,
+                    false => writeln!(out, "><skipped message=\"not compared: {reason}\"/></testcase>")?,
+                }
             }
         }
     }
@@ -40,9 +64,15 @@ fn head(out: &mut dyn Write, family: &str, name: &str) -> io::Result<()> {
     write!(out, "    <testcase classname=\"kbench.{}\" name=\"{}\"", escape(family), escape(name))
 }
 
+/// A case with the cache mode that tells it from the same one in another.
+fn with_cache(id: &str, cache: Option<&str>) -> String {
+    cache.map_or_else(|| id.to_owned(), |cache| format!("{id} ({cache})"))
+}
+
 fn test(out: &mut dyn Write, check: &CheckDoc, strict: bool) -> io::Result<()> {
     let family = if check.family.is_empty() { "step" } else { &check.family };
-    head(out, family, &format!("{}: {} {}", check.case, check.metric, check.limit))?;
+    let case = with_cache(&check.case, check.cache.as_deref());
+    head(out, family, &format!("{case}: {} {}", check.metric, check.limit))?;
     let message = escape(&check.message);
     match check.outcome {
         Outcome::Pass => writeln!(out, "><system-out>{message}</system-out></testcase>"),

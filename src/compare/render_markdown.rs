@@ -1,7 +1,9 @@
 //! A comparison as Markdown, for a pull request.
 
 use super::document::{CaseDoc, Comparison, Outcome};
-use super::render_table::{difference_text, gate_text, ratio_text, rule, shown, step_text, values_text};
+use super::render_table::{
+    NO_STEP, cache_text, difference_text, gate_text, ratio_text, rule, shown, step_aside, step_text, values_text,
+};
 use crate::report::units;
 use std::io::{self, Write};
 
@@ -21,8 +23,14 @@ pub fn write(out: &mut dyn Write, comparison: &Comparison, top: usize) -> io::Re
     }
     if let Some(summary) = &comparison.summary {
         let of = if summary.of == "bound" { "bound of the step" } else { "the step" };
-        let share = units::percent(summary.step.share);
-        writeln!(out, "Expected change of {of}: **{}**, from {share} of it.\n", step_text(&summary.step))?;
+        match &summary.step {
+            Some(step) => {
+                let share = units::percent(step.share);
+                let aside = text(&step_aside(step));
+                writeln!(out, "Expected change of {of}: **{}**, from {share} of it{aside}.\n", step_text(step))?;
+            }
+            None => writeln!(out, "Expected change of {of}: **{NO_STEP}**.\n")?,
+        }
         for (phase, step) in &summary.by_phase {
             writeln!(out, "- {}: {} over {} compared cases", text(phase), step_text(step), step.cases)?;
         }
@@ -42,7 +50,8 @@ pub fn write(out: &mut dyn Write, comparison: &Comparison, top: usize) -> io::Re
     if !comparison.not_compared.is_empty() {
         writeln!(out, "\n### Not compared\n")?;
         for case in &comparison.not_compared {
-            writeln!(out, "- {}: {}", code(&case.id), text(&case.reason))?;
+            let cache = case.cache.as_deref().map_or_else(String::new, |cache| format!(" {}", text(cache)));
+            writeln!(out, "- {}{cache}: {}", code(&case.id), text(&case.reason))?;
         }
     }
     writeln!(out, "\n{}.", text(&rule(comparison)))?;
@@ -66,7 +75,7 @@ fn row(out: &mut dyn Write, case: &CaseDoc) -> io::Result<()> {
         "| {} | {}{} | {share} | {} | {} | {} |",
         case.verdict,
         code(&case.id),
-        case.cache.as_deref().map_or_else(String::new, |cache| format!(" {}", text(cache))),
+        cache_text(case).map_or_else(String::new, |cache| format!(" {}", text(&cache))),
         values_text(case),
         ratio_text(case),
         text(&notes.join("; "))

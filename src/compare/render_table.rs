@@ -34,7 +34,8 @@ fn render(out: &mut dyn Write, comparison: &Comparison, top: usize) -> io::Resul
     if !comparison.not_compared.is_empty() {
         writeln!(out, "\nnot compared:")?;
         for case in &comparison.not_compared {
-            writeln!(out, "  {}: {}", units::shorten(&case.id, WIDE), case.reason)?;
+            let cache = case.cache.as_deref().map_or_else(String::new, |cache| format!(" {cache}"));
+            writeln!(out, "  {}{cache}: {}", units::shorten(&case.id, WIDE), case.reason)?;
         }
     }
     foot(out, comparison)
@@ -138,7 +139,7 @@ pub(super) fn values_text(case: &CaseDoc) -> String {
 
 fn row(out: &mut dyn Write, case: &CaseDoc) -> io::Result<()> {
     let share = if case.share > 0.0 { units::percent(case.share) } else { "–".to_owned() };
-    let cache = case.cache.as_deref().map_or_else(String::new, |cache| format!(" {cache}"));
+    let cache = cache_text(case).map_or_else(String::new, |cache| format!(" {cache}"));
     let code = if case.identical_code == Some(true) { "  identical machine code" } else { "" };
     writeln!(out, "{:<12} {share:>7}  {}{cache}{code}", case.verdict, units::shorten(&case.id, WIDE))?;
     writeln!(out, "{:22}{}  {}", "", values_text(case), ratio_text(case))?;
@@ -149,6 +150,32 @@ fn row(out: &mut dyn Write, case: &CaseDoc) -> io::Result<()> {
         writeln!(out, "{:22}{}", "", case.why.join(", "))?;
     }
     Ok(())
+}
+
+/// The cache state, and the one that was asked for where it is another.
+pub(super) fn cache_text(case: &CaseDoc) -> Option<String> {
+    match (case.requested_cache.as_deref(), case.cache.as_deref()) {
+        (Some(requested), Some(measured)) if requested != measured => Some(format!("{requested}, measured {measured}")),
+        (requested, measured) => measured.or(requested).map(str::to_owned),
+    }
+}
+
+/// What is said in the place of a step that is not known.
+pub(super) const NO_STEP: &str = "not known, because no case has an interval";
+
+/// What a step leaves out, and what of it one side alone has.
+pub(super) fn step_aside(step: &StepDoc) -> String {
+    let mut parts = String::new();
+    for (share, what) in [
+        (step.left_out, "is left out, because it has no interval or its times and cycles disagree"),
+        (step.added, "is added by kernels that only the candidate has"),
+        (step.removed, "is in kernels that only the base has"),
+    ] {
+        if share > 0.0 {
+            parts.push_str(&format!("; {} {what}", units::percent(share)));
+        }
+    }
+    parts
 }
 
 pub(super) fn step_text(step: &StepDoc) -> String {
@@ -163,13 +190,17 @@ fn foot(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
     if let Some(summary) = &comparison.summary {
         let of = if summary.of == "bound" { "bound of the step" } else { "the step" };
         writeln!(out)?;
-        writeln!(
-            out,
-            "expected change of {of}: {}, from {} of it ({})",
-            step_text(&summary.step),
-            units::percent(summary.step.share),
-            summary.weights
-        )?;
+        match &summary.step {
+            Some(step) => writeln!(
+                out,
+                "expected change of {of}: {}, from {} of it ({}){}",
+                step_text(step),
+                units::percent(step.share),
+                summary.weights,
+                step_aside(step)
+            )?,
+            None => writeln!(out, "expected change of {of}: {NO_STEP}")?,
+        }
         for (phase, step) in &summary.by_phase {
             writeln!(out, "  {phase}: {} over {} compared cases", step_text(step), step.cases)?;
         }

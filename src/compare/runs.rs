@@ -4,9 +4,9 @@ use super::case::{self, Compared};
 use super::document::{BetweenDoc, CaseDoc, Comparison, Difference, Method, NotCompared, RuleDoc, SCHEMA, SideDoc};
 use super::pairing::{self, Obstacle};
 use super::read::Run;
-use super::summary::summarise;
+use super::summary::{Around, summarise};
 use crate::report::document::Tool;
-use kbench_stats::{BetweenRuns, Correction, Rule, StatsError};
+use kbench_stats::{BetweenRuns, Correction, Reference, Rule, StatsError};
 use std::collections::BTreeSet;
 
 /// How runs are compared.
@@ -114,7 +114,12 @@ pub fn compare_runs(
         environment: pairing::environment(base, candidate),
         allowed: allowed.into_iter().map(|(_, difference)| difference).collect(),
         rule: rule_doc(&rule, settings, is_measured),
-        calls: paired.pairs.iter().map(|(base, _)| base.weight.calls).collect(),
+        around: Around {
+            calls: paired.pairs.iter().map(|(base, _)| base.weight.calls).collect(),
+            one_sided: Vec::new(),
+            reference: if is_measured { settings.between.reference() } else { Reference::Normal },
+            common_error: settings.between.log_error(),
+        },
         compared,
         not_compared: paired.rest,
     };
@@ -138,8 +143,8 @@ pub struct Parts {
     pub rule: RuleDoc,
     /// Cases that were compared.
     pub compared: Vec<Compared>,
-    /// Calls of each of them, which weigh the cases where a profile has no times.
-    pub calls: Vec<u64>,
+    /// What the step takes beside them.
+    pub around: Around,
     /// The others.
     pub not_compared: Vec<NotCompared>,
 }
@@ -151,7 +156,7 @@ pub struct Parts {
 pub fn assemble(mut parts: Parts, rule: &Rule, correction: Correction) -> Result<Comparison, StatsError> {
     correct(&mut parts.compared, rule, correction)?;
     let mut cases: Vec<CaseDoc> = parts.compared.into_iter().map(|compared| compared.doc).collect();
-    let summary = summarise(&mut cases, &parts.calls)?;
+    let summary = summarise(&mut cases, &parts.around)?;
     cases.sort_by(|a, b| b.share.total_cmp(&a.share));
     Ok(Comparison {
         schema: SCHEMA,

@@ -1,52 +1,78 @@
 //! What the changes of the cases mean for the step.
 
-use super::document::{CaseDoc, StepDoc, SummaryDoc};
-use kbench_stats::{Probability, StatsError, Verdict, WeightedRatio, geometric_mean, step_change};
-use std::collections::{BTreeMap, BTreeSet};
+use super::document::{CaseDoc, RatioDoc, StepDoc, SummaryDoc};
+use kbench_stats::{
+    Doubt, OneSided, Probability, Reference, StatsError, Verdict, WeightedRatio, geometric_mean, step_change,
+};
+use std::collections::BTreeMap;
+
+/// Time of kernels that one side alone has, in a phase; as shares of the base's step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneSidedTime {
+    /// The phase.
+    pub phase: String,
+    /// Only in the candidate.
+    pub added: f64,
+    /// Only in the base.
+    pub removed: f64,
+}
+
+/// What the step takes beside the cases.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// Calls of each case by position, which weigh the cases where a profile has no times.
+    pub calls: Vec<u64>,
+    /// Kernels of profiles that one side alone has.
+    pub one_sided: Vec<OneSidedTime>,
+    /// The distribution that the intervals of the cases rest on.
+    pub reference: Reference,
+    /// The error between runs, [`WeightedRatio::common_error`].
+    pub common_error: f64,
+}
 
 /// Sums up the cases that have a ratio, and sets the share of each; `None` when none has.
 ///
 /// A case's share is that of the profile's kernel time. Without times in the profile it is calls × time in the base over
-/// the compared cases; `calls` are by position. A case that was measured cold and warm counts once, cold.
+/// the cases that count. A case that ran in several cache modes counts once, cold. One without an interval, or whose times and
+/// cycles disagree, is left out of the step: its error is not known, and it must not look like none.
 ///
 /// # Errors
 /// When a ratio or an error is out of range.
-pub fn summarise(cases: &mut [CaseDoc], calls: &[u64]) -> Result<Option<SummaryDoc>, StatsError> {
+pub fn summarise(cases: &mut [CaseDoc], around: &Around) -> Result<Option<SummaryDoc>, StatsError> {
+    let counted = counted(cases);
     let from_profile = cases.iter().any(|case| case.share > 0.0);
     if !from_profile {
-        shares_from_calls(cases, calls);
+        shares_from_calls(cases, &counted, &around.calls);
     }
-    let is = |case: &CaseDoc, cache: &str| case.cache.as_deref() == Some(cache);
-    let cold: BTreeSet<(&str, &str)> =
-        cases.iter().filter(|case| is(case, "cold")).map(|case| (case.id.as_str(), case.phase.as_str())).collect();
-    let counts_cold = |case: &CaseDoc| is(case, "warm") && cold.contains(&(case.id.as_str(), case.phase.as_str()));
-    let counted = |case: &&CaseDoc| case.ratio.is_some() && !counts_cold(case);
-    let chosen: Vec<&CaseDoc> = cases.iter().filter(counted).collect();
-    if chosen.is_empty() {
-        return Ok(None);
-    }
-    let ratios: Vec<f64> = chosen.iter().filter_map(|case| case.ratio.map(|ratio| ratio.ratio)).collect();
-    let mut phases: BTreeMap<String, Vec<&CaseDoc>> = BTreeMap::new();
-    for case in &chosen {
-        phases.entry(case.phase.clone()).or_default().push(case);
+    let chosen: Vec<(&CaseDoc, RatioDoc)> =
+        counted.iter().filter_map(|at| cases.get(*at)).filter_map(|case| Some((case, case.ratio?))).collect();
+    let Some((first, _)) = chosen.first() else { return Ok(None) };
+    let of = first.of;
+    let ratios: Vec<f64> = chosen.iter().map(|(_, ratio)| ratio.ratio).collect();
+    let mut phases: BTreeMap<&str, Vec<(&CaseDoc, RatioDoc)>> = BTreeMap::new();
+    for (case, ratio) in &chosen {
+        phases.entry(&case.phase).or_default().push((case, *ratio));
     }
     let mut by_phase = BTreeMap::new();
     for (phase, cases) in phases.iter().filter(|_| phases.len() > 1) {
-        let total: f64 = cases.iter().map(|case| case.share).sum();
-        if total > 0.0 {
-            by_phase.insert(phase.clone(), step(cases, total)?);
+        let here: Vec<&OneSidedTime> = around.one_sided.iter().filter(|time| time.phase == *phase).collect();
+        let total = total(cases, &here);
+        if total > 0.0
+            && let Some(step) = step(cases, &here, total, around)?
+        {
+            by_phase.insert((*phase).to_owned(), step);
         }
     }
-    let total: f64 = chosen.iter().map(|case| case.share).sum();
+    let all: Vec<&OneSidedTime> = around.one_sided.iter().collect();
     let mut verdicts: BTreeMap<&'static str, usize> = BTreeMap::new();
     for verdict in [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Inconclusive] {
         let count = cases.iter().filter(|case| case.verdict == verdict.word()).count();
         verdicts.insert(verdict.word(), count);
     }
     Ok(Some(SummaryDoc {
-        of: chosen[0].of,
+        of,
         // Sums of shares carry float noise.
-        step: step(&chosen, total.max(1.0))?,
+        step: step(&chosen, &all, total(&chosen, &all).max(1.0), around)?,
         by_phase,
         geometric_mean: geometric_mean(&ratios)?,
         verdicts,
@@ -57,35 +83,81 @@ pub fn summarise(cases: &mut [CaseDoc], calls: &[u64]) -> Result<Option<SummaryD
     }))
 }
 
-fn shares_from_calls(cases: &mut [CaseDoc], calls: &[u64]) {
-    let ns = |case: &CaseDoc, calls: &u64| case.ratio.map_or(0.0, |ratio| ratio.base_ns * *calls as f64);
-    let total: f64 = cases.iter().zip(calls).map(|(case, calls)| ns(case, calls)).sum();
-    if total > 0.0 {
-        for (case, calls) in cases.iter_mut().zip(calls) {
-            case.share = ns(case, calls) / total;
+/// The rows that count, one an id and phase: the one that was asked for cold, else one that was measured cold, else the first.
+fn counted(cases: &[CaseDoc]) -> Vec<usize> {
+    let rank = |case: &CaseDoc| match (case.requested_cache.as_deref(), case.cache.as_deref()) {
+        (Some("cold"), _) => 0,
+        (_, Some("cold")) => 1,
+        _ => 2,
+    };
+    let mut best: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (at, case) in cases.iter().enumerate().filter(|(_, case)| case.ratio.is_some()) {
+        let place = best.entry((&case.id, &case.phase)).or_insert(at);
+        if rank(case) < rank(&cases[*place]) {
+            *place = at;
         }
+    }
+    let mut counted: Vec<usize> = best.into_values().collect();
+    counted.sort_unstable();
+    counted
+}
+
+/// Shares by calls × time over the rows that count; the same case in another cache mode has the same share.
+fn shares_from_calls(cases: &mut [CaseDoc], counted: &[usize], calls: &[u64]) {
+    let time = |at: usize| {
+        let ratio = cases.get(at).and_then(|case| case.ratio);
+        ratio.map_or(0.0, |ratio| ratio.base_ns * calls.get(at).copied().unwrap_or(0) as f64)
+    };
+    let total: f64 = counted.iter().map(|at| time(*at)).sum();
+    if total <= 0.0 {
+        return;
+    }
+    let shares: BTreeMap<(String, String), f64> =
+        counted.iter().map(|at| ((cases[*at].id.clone(), cases[*at].phase.clone()), time(*at) / total)).collect();
+    for case in cases.iter_mut() {
+        case.share = shares.get(&(case.id.clone(), case.phase.clone())).copied().unwrap_or(0.0);
     }
 }
 
-/// The change of cases whose shares are of a whole of `total`.
-fn step(cases: &[&CaseDoc], total: f64) -> Result<StepDoc, StatsError> {
-    let weighted: Vec<WeightedRatio> = cases
+fn total(cases: &[(&CaseDoc, RatioDoc)], alone: &[&OneSidedTime]) -> f64 {
+    cases.iter().map(|(case, _)| case.share).sum::<f64>() + alone.iter().map(|time| time.removed).sum::<f64>()
+}
+
+/// The change of cases whose shares are of a whole of `total`; `None` when no ratio among them is known well enough.
+fn step(
+    cases: &[(&CaseDoc, RatioDoc)],
+    alone: &[&OneSidedTime],
+    total: f64,
+    around: &Around,
+) -> Result<Option<StepDoc>, StatsError> {
+    let is_known =
+        |case: &CaseDoc, ratio: &RatioDoc| ratio.interval.is_some() && case.doubt != Some(Doubt::ClocksDiffer.name());
+    let (known, open): (Vec<_>, Vec<_>) = cases.iter().partition(|(case, ratio)| is_known(case, ratio));
+    if known.is_empty() {
+        return Ok(None);
+    }
+    let weighted: Vec<WeightedRatio> = known
         .iter()
-        .filter_map(|case| {
-            let ratio = case.ratio?;
-            Some(WeightedRatio {
-                share: case.share / total,
-                ratio: ratio.ratio,
-                own_error: ratio.own_error,
-                common_error: ratio.common_error,
-            })
+        .map(|(case, ratio)| WeightedRatio {
+            share: case.share / total,
+            ratio: ratio.ratio,
+            own_error: ratio.own_error,
+            common_error: ratio.common_error,
         })
         .collect();
-    let found = step_change(&weighted, Probability::P95)?;
-    Ok(StepDoc {
+    let alone = OneSided {
+        added: alone.iter().map(|time| time.added).sum::<f64>() / total,
+        removed: alone.iter().map(|time| time.removed).sum::<f64>() / total,
+        common_error: around.common_error,
+    };
+    let found = step_change(&weighted, &alone, around.reference, Probability::P95)?;
+    Ok(Some(StepDoc {
         change: found.change,
         interval: [found.interval.lo(), found.interval.hi()],
         share: found.share,
         cases: found.cases,
-    })
+        left_out: open.iter().map(|(case, _)| case.share / total).sum::<f64>().min(1.0),
+        added: alone.added,
+        removed: alone.removed,
+    }))
 }

@@ -23,6 +23,8 @@ pub struct PairProtocol {
     pub cache: Cache,
     /// What counts as a change.
     pub rule: Rule,
+    /// Cases whose changes are corrected together: sampling goes on until a change would be one among so many.
+    pub cases: u32,
     /// Seed of the order of launches and of the bootstrap.
     pub seed: u64,
     /// Shortest warm-up of both in turn, ns of the session clock; a fifth of the budget at most.
@@ -109,7 +111,7 @@ pub fn measure_pair(
     let begin = base.now_ns();
     let mut sides = Sides { base, candidate, next: 0, rotate };
     let warmup_launches = warm_up(&mut sides, protocol, begin)?;
-    let mut session = PairedSession::new(protocol.rule, protocol.seed)?;
+    let mut session = PairedSession::new(protocol.rule, protocol.seed)?.among(protocol.cases);
     let mut refused = Refused::default();
     let (mut cycles, mut in_a_row, mut told) = (Some(Vec::new()), 0, 0);
     for order in Schedule::new(protocol.seed) {
@@ -199,7 +201,7 @@ mod tests {
     }
 
     fn protocol() -> PairProtocol {
-        PairProtocol { cache: Cache::Warm, rule: rule(), seed: 7, warmup_ns: 0, budget_ns: 2_000_000_000 }
+        PairProtocol { cache: Cache::Warm, rule: rule(), cases: 1, seed: 7, warmup_ns: 0, budget_ns: 2_000_000_000 }
     }
 
     /// A pair on one drifting clock: durations of `base_ns` and `candidate_ns` times a slow drift and a little noise.

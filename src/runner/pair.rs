@@ -2,11 +2,11 @@
 
 use super::{Interruptible, Settings, Watch, measuring_budget, nanoseconds, not_verified, status_of};
 use crate::device::{Device, Kind, Means, Peaks, Prepared};
-use crate::measure::{LaunchError, PairError, PairMeasurement, PairProtocol, TimeSource, measure_pair};
+use crate::measure::{Cache, LaunchError, PairError, PairMeasurement, PairProtocol, TimeSource, measure_pair};
 use crate::plan::Planned;
 use crate::report::document::{BuildDoc, CaseResult, Status, VerifyDoc};
 use crate::worker::message::Notice;
-use kbench_stats::{Block, Probability, Rule};
+use kbench_stats::{Block, PairedSession, Probability, Rule, StatsError};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -14,6 +14,9 @@ use std::time::Instant;
 /// Warm-up of a pair, ns: on a GPU until clocks have come up (docs/protocol.md), on the host until caches and clocks have.
 const GPU_WARMUP_NS: u64 = 400_000_000;
 const HOST_WARMUP_NS: u64 = 50_000_000;
+
+/// Why a side that was fine by itself has no result.
+pub(crate) const OTHER_FAILED: &str = "the other build of the pair is not right";
 
 /// What counts as a change, as settings carry it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +27,8 @@ pub struct PairRule {
     pub noise_floor: f64,
     /// Error level.
     pub alpha: f64,
+    /// Cases whose changes are corrected together; 1 without a correction.
+    pub cases: u32,
 }
 
 /// The candidate's side of a case, and what was measured in turn.
@@ -42,6 +47,8 @@ pub struct PairSamples {
     pub times: Vec<[f64; 4]>,
     /// Thousands of core cycles, where every launch had a clock.
     pub cycles: Option<Vec<[f64; 4]>>,
+    /// The cache state that launches were in, which for small cases need not be the one asked for.
+    pub cache: Cache,
     /// Where durations come from.
     pub source: TimeSource,
     /// Launches of the warm-up.
@@ -59,17 +66,26 @@ impl PairRule {
     ///
     /// # Errors
     /// When a value is out of range.
-    pub fn rule(&self) -> Result<Rule, kbench_stats::StatsError> {
+    pub fn rule(&self) -> Result<Rule, StatsError> {
         Rule::new(self.min_effect, self.noise_floor, Probability::new(self.alpha)?)
+    }
+
+    /// The session that decides when sampling stops, and what the samples said then.
+    ///
+    /// # Errors
+    /// As [`PairRule::rule`].
+    pub fn session(&self, seed: u64) -> Result<PairedSession, StatsError> {
+        Ok(PairedSession::new(self.rule()?, seed)?.among(self.cases))
     }
 }
 
 impl PairSamples {
-    fn of(measured: PairMeasurement, seed: u64) -> Self {
+    fn of(measured: PairMeasurement, cache: Cache, seed: u64) -> Self {
         let flat = |block: &Block| [block.base[0], block.base[1], block.candidate[0], block.candidate[1]];
         Self {
             times: measured.times.iter().map(flat).collect(),
             cycles: measured.cycles.map(|cycles| cycles.iter().map(flat).collect()),
+            cache,
             source: measured.source,
             warmup_launches: measured.warmup_launches,
             refused: measured.refused,
@@ -93,7 +109,7 @@ pub fn run_pair(
     planned: &Planned,
     peaks: &Peaks,
     settings: &Settings,
-    rule: &PairRule,
+    asked: &PairRule,
     watch: &mut dyn Watch,
     stop: &AtomicBool,
 ) -> (CaseResult, Option<PairResult>) {
@@ -127,14 +143,14 @@ pub fn run_pair(
         }
         watch.notice(Notice::Built(build));
     }
-    watch.notice(Notice::Verify);
     let verify_begin = Instant::now();
-    let right = verify(&mut results, &mut pair, settings.seed, "before timing");
+    let right = verify(&mut results, &mut pair, settings.seed, &Notice::Verify, watch);
     let samples = if right {
         let verifying = verify_begin.elapsed();
-        let protocol = rule.rule().map(|rule| PairProtocol {
+        let protocol = asked.rule().map(|rule| PairProtocol {
             cache: settings.cache,
             rule,
+            cases: asked.cases,
             seed: settings.seed,
             warmup_ns: if kind == Kind::Host { HOST_WARMUP_NS } else { GPU_WARMUP_NS },
             budget_ns: nanoseconds(measuring_budget(settings.budget, begin.elapsed(), verifying)),
@@ -153,10 +169,22 @@ pub fn run_pair(
     (base, Some(PairResult { candidate, samples }))
 }
 
-/// Checks the outputs of both; false when one is not right, which its result then says.
-fn verify(results: &mut [&mut CaseResult; 2], pair: &mut [Box<dyn Prepared + '_>; 2], seed: u64, when: &str) -> bool {
+/// Checks the outputs of both; false when one is not right, which its result then says. Each build is told before it runs, so
+/// that the one that ends the process is known. After one that failed the other does not run: the device may be lost, and
+/// what it then says is not the other's doing.
+fn verify(
+    results: &mut [&mut CaseResult; 2],
+    pair: &mut [Box<dyn Prepared + '_>; 2],
+    seed: u64,
+    stage: &Notice,
+    watch: &mut dyn Watch,
+) -> bool {
+    let when = if *stage == Notice::Verify { "before timing" } else { "after timing" };
     let mut right = true;
     for (result, prepared) in results.iter_mut().zip(pair) {
+        result.status = Status::Ok;
+        watch.notice(Notice::Built(BuildDoc::from(prepared.build())));
+        watch.notice(stage.clone());
         match prepared.verify(seed) {
             Ok(outputs) => {
                 let round = VerifyDoc::new(&outputs);
@@ -165,7 +193,6 @@ fn verify(results: &mut [&mut CaseResult; 2], pair: &mut [Box<dyn Prepared + '_>
                     (None, round) => round,
                     (Some(_), None) => None,
                 };
-                result.status = Status::Ok;
                 if let Some(reason) = not_verified(result, when) {
                     end(result, Status::Wrong, &reason);
                     right = false;
@@ -174,13 +201,14 @@ fn verify(results: &mut [&mut CaseResult; 2], pair: &mut [Box<dyn Prepared + '_>
             Err(error) => {
                 end(result, status_of(&error), &error.to_string());
                 right = false;
+                break;
             }
         }
     }
     // What was fine by itself is no result while the other is not.
     if !right {
-        for result in results.iter_mut().filter(|result| result.status == Status::Ok) {
-            end(result, Status::Skipped, "the other build of the pair is not right");
+        for result in results.iter_mut().filter(|result| matches!(result.status, Status::Ok | Status::Skipped)) {
+            end(result, Status::Skipped, OTHER_FAILED);
         }
     }
     right
@@ -195,6 +223,8 @@ fn timed(
     stop: &AtomicBool,
 ) -> Option<PairSamples> {
     let [one, other] = &mut *pair;
+    // Both share their input sets: a state that one of them does not have, the pair has not.
+    let cache = if one.cache().0 == other.cache().0 { one.cache().0 } else { Cache::Warm };
     let measured = match (one.means(), other.means()) {
         (Means::Emulated(base), Means::Emulated(candidate)) => {
             results[0].set_emulated(base);
@@ -228,9 +258,8 @@ fn timed(
             return None;
         }
     };
-    watch.notice(Notice::VerifyAgain);
-    verify(results, pair, protocol.seed.wrapping_add(1), "after timing")
-        .then(|| PairSamples::of(measured, protocol.seed))
+    verify(results, pair, protocol.seed.wrapping_add(1), &Notice::VerifyAgain, watch)
+        .then(|| PairSamples::of(measured, cache, protocol.seed))
 }
 
 fn end(result: &mut CaseResult, status: Status, reason: &str) {

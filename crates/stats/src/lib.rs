@@ -48,7 +48,7 @@ pub use sample::Sample;
 pub use schedule::{Arm, BlockOrder, Schedule};
 pub use signed_rank::{SignedRank, wilcoxon_signed_rank};
 pub use steady::{Steadiness, SteadyRule, SteadyState};
-pub use step::{StepChange, WeightedRatio, geometric_mean, step_change};
+pub use step::{OneSided, StepChange, WeightedRatio, geometric_mean, step_change};
 pub use stopping::{LookSchedule, PrecisionRule};
 pub use trend::{Line, MannKendall, least_squares, mann_kendall, theil_sen};
 pub use unpaired::{BetweenRuns, RunEstimate, compare_unpaired};

@@ -56,8 +56,7 @@ pub struct PairedComparison {
 impl PairedComparison {
     /// The verdict with a p-value that is corrected over cases ([`crate::Correction`]) in the place of this case's own.
     pub fn decide(&self, rule: &Rule, p_changed: f64) -> (Verdict, Option<Doubt>) {
-        let time = RatioEstimate { p_changed: p_changed.max(self.time.p_changed), ..self.time };
-        confirm(rule.decide(&time), &time, self.cycles.as_ref(), rule)
+        confirm(rule.decide_among(&self.time, p_changed), &self.time, self.cycles.as_ref(), rule)
     }
 }
 
@@ -127,6 +126,7 @@ fn confirm(
 pub struct PairedSession {
     rule: Rule,
     seed: u64,
+    cases: u32,
     looks: Looks,
     times: Vec<Block>,
     /// Empty once a block came without cycles.
@@ -140,7 +140,15 @@ impl PairedSession {
     /// None for the built-in schedule of looks; they are those of [`Looks::new`].
     pub fn new(rule: Rule, seed: u64) -> Result<Self, StatsError> {
         let looks = Looks::new(FIRST_LOOK, LOOK_RATIO)?;
-        Ok(Self { rule, seed, looks, times: Vec::new(), cycles: Vec::new() })
+        Ok(Self { rule, seed, cases: 1, looks, times: Vec::new(), cycles: Vec::new() })
+    }
+
+    /// The session as one of so many that are corrected together: a change is safe when it would be one even as the least
+    /// significant of them (its p-value times their number, Bonferroni's correction). Holm's correction and that of Benjamini
+    /// and Hochberg multiply by no more, so neither takes back what sampling stopped at.
+    #[must_use]
+    pub fn among(self, cases: u32) -> Self {
+        Self { cases: cases.max(1), ..self }
     }
 
     /// Takes a block, with its cycles when the clocks are known. The comparison when a look was due and its verdict is
@@ -159,7 +167,10 @@ impl PairedSession {
         }
         self.times.push(times);
         let Some(look) = self.looks.due(self.times.len()) else { return Ok(None) };
-        Ok(Some(self.compare(look)?).filter(|found| found.verdict != Verdict::Inconclusive))
+        let found = self.compare(look)?;
+        let corrected = (found.time.p_changed * f64::from(self.cases)).min(1.0);
+        let (verdict, _) = found.decide(&self.rule, corrected);
+        Ok((verdict != Verdict::Inconclusive).then_some(found))
     }
 
     /// The comparison of all blocks, at the level kept for the final look. To be asked once, when sampling ends without a

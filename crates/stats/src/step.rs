@@ -15,36 +15,55 @@ pub struct WeightedRatio {
     pub common_error: f64,
 }
 
+/// What of a step only one side has, as shares of the step's time in the base.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OneSided {
+    /// Time that only the candidate has: it adds to the step.
+    pub added: f64,
+    /// Time that only the base has: the step is without it.
+    pub removed: f64,
+    /// As [`WeightedRatio::common_error`]: what is added errs as all of the candidate does.
+    pub common_error: f64,
+}
+
 /// The expected change of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepChange {
-    /// Relative change of the step's time, `Σ share·(ratio − 1)`: −0.02 is 2 % less. What was not compared is taken as
-    /// unchanged.
+    /// Relative change of the step's time, `Σ share·(ratio − 1) + added − removed`: −0.02 is 2 % less. What is not known is
+    /// taken as unchanged.
     pub change: f64,
     /// Its interval.
     pub interval: Interval,
-    /// Share of the step's time that was compared.
+    /// Share of the step's time that was compared, or is gone.
     pub share: f64,
     /// Cases.
     pub cases: usize,
 }
 
 /// Expected change of a step from its cases, with an interval by the delta method: `ratio` has standard error
-/// `ratio·error`; own errors add as squares, common ones as they are (all cases err the same way).
+/// `ratio·error`; own errors add as squares, common ones as they are (all cases err the same way). `reference` is the
+/// distribution that the intervals of the cases rest on: Student's where the common error was estimated.
 ///
 /// # Errors
 /// [`StatsError::TooFew`] without cases; [`StatsError::Parameter`] when a share or an error is negative or not finite, a
 /// ratio is not above zero, or the shares sum to more than 1 (beyond rounding).
-pub fn step_change(cases: &[WeightedRatio], confidence: Probability) -> Result<StepChange, StatsError> {
+pub fn step_change(
+    cases: &[WeightedRatio],
+    alone: &OneSided,
+    reference: Reference,
+    confidence: Probability,
+) -> Result<StepChange, StatsError> {
     if cases.is_empty() {
         return Err(StatsError::TooFew { what: "the change of a step", needed: 1, got: 0 });
     }
-    let (mut change, mut own, mut common, mut share) = (0.0, 0.0, 0.0, 0.0);
+    let not_negative = |name, value: f64| match value.is_finite() && value >= 0.0 {
+        true => Ok(value),
+        false => Err(StatsError::Parameter { name, value, reason: "it must be finite and not negative" }),
+    };
+    let (added, removed) = (not_negative("added share", alone.added)?, not_negative("removed share", alone.removed)?);
+    let mut common = added * not_negative("common error", alone.common_error)?;
+    let (mut change, mut own, mut share) = (added - removed, 0.0, removed);
     for case in cases {
-        let not_negative = |name, value: f64| match value.is_finite() && value >= 0.0 {
-            true => Ok(value),
-            false => Err(StatsError::Parameter { name, value, reason: "it must be finite and not negative" }),
-        };
         if !(case.ratio > 0.0 && case.ratio < 1e100) {
             let reason = "it must be above zero and finite";
             return Err(StatsError::Parameter { name: "ratio", value: case.ratio, reason });
@@ -57,7 +76,7 @@ pub fn step_change(cases: &[WeightedRatio], confidence: Probability) -> Result<S
     if share > 1.0 + 1e-9 {
         return Err(StatsError::Parameter { name: "sum of shares", value: share, reason: "it must be at most 1" });
     }
-    let error = (own + common * common).sqrt() * Reference::Normal.reach(confidence);
+    let error = (own + common * common).sqrt() * reference.reach(confidence);
     if !error.is_finite() {
         return Err(StatsError::Parameter { name: "error", value: error, reason: "it must be finite" });
     }

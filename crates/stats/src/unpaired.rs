@@ -115,7 +115,8 @@ impl BetweenRuns {
         Ok(((two_sided + one_sided) * self.log_error()).min(2.0).exp_m1())
     }
 
-    fn reference(&self) -> Reference {
+    /// The distribution that intervals with this error rest on.
+    pub fn reference(&self) -> Reference {
         match self {
             Self::Assumed { .. } => Reference::Normal,
             // With the whole error attributed to the part with the fewest degrees of freedom: wider than needed, never narrower.

@@ -44,8 +44,23 @@ pub enum Doubt {
     TooWide,
     /// A change is certain, but whether it is beyond the threshold is not.
     NearThreshold,
+    /// A change is significant by itself, but not among as many cases as were compared.
+    AmongMany,
     /// Times differ and cycles do not (or the other way about): the clocks were not the same.
     ClocksDiffer,
+}
+
+impl Doubt {
+    /// Name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Doubt::TooFew => "too_few",
+            Doubt::TooWide => "too_wide",
+            Doubt::NearThreshold => "near_threshold",
+            Doubt::AmongMany => "among_many",
+            Doubt::ClocksDiffer => "clocks_differ",
+        }
+    }
 }
 
 impl fmt::Display for Doubt {
@@ -54,6 +69,9 @@ impl fmt::Display for Doubt {
             Doubt::TooFew => "too few samples for an interval",
             Doubt::TooWide => "the interval holds both no change and one beyond the threshold",
             Doubt::NearThreshold => "there is a change, but whether it is beyond the threshold is open",
+            Doubt::AmongMany => {
+                "the change is significant by itself, but not after the correction for the number of cases: more samples, or fewer cases, would tell"
+            }
             Doubt::ClocksDiffer => "times and cycles disagree: the two did not run at the same clocks",
         })
     }
@@ -126,6 +144,17 @@ impl Rule {
     /// The error level.
     pub fn alpha(&self) -> Probability {
         self.alpha
+    }
+
+    /// The verdict on an estimate with the p-value that a correction over cases ([`crate::Correction`]) makes of its own.
+    pub fn decide_among(&self, estimate: &RatioEstimate, p_adjusted: f64) -> (Verdict, Option<Doubt>) {
+        let corrected = RatioEstimate { p_changed: p_adjusted.max(estimate.p_changed), ..*estimate };
+        let (verdict, doubt) = self.decide(&corrected);
+        let is_taken_back = estimate.p_changed <= self.alpha.get() && corrected.p_changed > self.alpha.get();
+        match doubt {
+            Some(Doubt::TooWide) if is_taken_back => (verdict, Some(Doubt::AmongMany)),
+            doubt => (verdict, doubt),
+        }
     }
 
     /// The verdict on an estimate whose p-values are corrected for everything that was tried (looks, cases).

@@ -279,6 +279,41 @@ fn a_correction_over_cases_can_take_a_verdict_back_and_never_gives_one() {
     assert_eq!(wide.decide(&rule(), 0.0).0, Verdict::Inconclusive);
 }
 
+#[test]
+fn what_a_correction_takes_back_is_told_apart_from_what_is_too_wide() {
+    let found = compare_paired(&blocks(0.03, 0.02, 40), None, &rule(), Look::ONLY, 1).unwrap();
+    assert_eq!(found.decide(&rule(), 0.06).1, Some(Doubt::AmongMany));
+    let wide = compare_paired(&blocks(0.03, 0.9, 40), None, &rule(), Look::ONLY, 1).unwrap();
+    assert_eq!(wide.decide(&rule(), 1.0).1, Some(Doubt::TooWide));
+}
+
+/// Sampling goes on until the change would be one among all cases; the correction then does not take it back.
+#[test]
+fn a_session_among_many_stops_where_the_correction_holds() {
+    let mut taken_back = [0, 0];
+    for (index, cases) in [1, 24].into_iter().enumerate() {
+        let found: Vec<PairedComparison> = (0..24)
+            .map(|seed| {
+                let mut session = PairedSession::new(rule(), seed).unwrap().among(cases);
+                let mut source = Source::new(100 + seed);
+                loop {
+                    let candidate = 102.0 * (0.02 * source.normal()).exp();
+                    let block = Block { base: [100.0, 100.0], candidate: [candidate, candidate] };
+                    if let Some(found) = session.push(block, None).unwrap() {
+                        return found;
+                    }
+                    assert!(session.blocks().len() < 2000);
+                }
+            })
+            .collect();
+        let p: Vec<f64> = found.iter().map(|found| found.time.p_changed).collect();
+        let adjusted = Correction::Holm.adjust(&p).unwrap();
+        let verdicts = found.iter().zip(adjusted).map(|(found, p)| found.decide(&rule(), p).0);
+        taken_back[index] = verdicts.filter(|verdict| *verdict == Verdict::Inconclusive).count();
+    }
+    assert!(taken_back[0] > 12 && taken_back[1] == 0, "{taken_back:?}");
+}
+
 /// The shares of all looks that can be taken sum to 1, and intervals are the wider the smaller the share.
 #[test]
 fn looks_spend_the_level_once() {
@@ -396,7 +431,13 @@ fn the_error_between_runs_can_be_estimated() {
 #[test]
 fn a_step_changes_by_its_cases_shares() {
     let case = |share, ratio, own_error, common_error| WeightedRatio { share, ratio, own_error, common_error };
-    let found = step_change(&[case(0.5, 0.9, 0.01, 0.0), case(0.2, 1.1, 0.02, 0.0)], Probability::P95).unwrap();
+    let found = step_change(
+        &[case(0.5, 0.9, 0.01, 0.0), case(0.2, 1.1, 0.02, 0.0)],
+        &OneSided::default(),
+        Reference::Normal,
+        Probability::P95,
+    )
+    .unwrap();
     assert!(close(found.change, -0.05 + 0.02, 1e-12));
     assert!(close(found.share, 0.7, 1e-12));
     // The interval against simulation: normal log-ratios, 95 % of the sums lie in it.
@@ -409,15 +450,32 @@ fn a_step_changes_by_its_cases_shares() {
     let share = inside.count() as f64 / 20_000.0;
     assert!((0.945..0.955).contains(&share), "{share}");
     // Common errors add up: two cases of half the step are as uncertain as one of the whole.
-    let halves = step_change(&[case(0.5, 1.0, 0.0, 0.01), case(0.5, 1.0, 0.0, 0.01)], Probability::P95).unwrap();
-    let whole = step_change(&[case(1.0, 1.0, 0.0, 0.01)], Probability::P95).unwrap();
+    let halves = step_change(
+        &[case(0.5, 1.0, 0.0, 0.01), case(0.5, 1.0, 0.0, 0.01)],
+        &OneSided::default(),
+        Reference::Normal,
+        Probability::P95,
+    )
+    .unwrap();
+    let whole =
+        step_change(&[case(1.0, 1.0, 0.0, 0.01)], &OneSided::default(), Reference::Normal, Probability::P95).unwrap();
     assert!(close(halves.interval.hi(), whole.interval.hi(), 1e-12));
     for bad in
         [case(1.1, 1.0, 0.0, 0.0), case(-0.1, 1.0, 0.0, 0.0), case(0.5, 0.0, 0.0, 0.0), case(0.5, 1.0, f64::NAN, 0.0)]
     {
-        assert!(step_change(&[bad], Probability::P95).is_err(), "{bad:?}");
+        assert!(step_change(&[bad], &OneSided::default(), Reference::Normal, Probability::P95).is_err(), "{bad:?}");
     }
-    assert!(step_change(&[], Probability::P95).is_err());
+    // What one side alone has adds and subtracts; with half of the step added, the candidate is 1.3 steps that err together.
+    let alone = OneSided { added: 0.5, removed: 0.2, common_error: 0.01 };
+    let found = step_change(&[case(0.8, 1.0, 0.0, 0.01)], &alone, Reference::Normal, Probability::P95).unwrap();
+    assert!(close(found.change, 0.3, 1e-12) && close(found.share, 1.0, 1e-12));
+    assert!(close(found.interval.hi() - 0.3, 1.3 * 0.01 * 1.959_963_984_540_054, 1e-9));
+    assert!(step_change(&[case(0.9, 1.0, 0.0, 0.0)], &alone, Reference::Normal, Probability::P95).is_err());
+    // An error that was estimated from few runs reaches as far as in the intervals of the cases: t(3).
+    let found =
+        step_change(&[case(1.0, 1.0, 0.0, 0.01)], &OneSided::default(), Reference::Student(3), Probability::P95);
+    assert!(close(found.unwrap().interval.hi(), 0.01 * 3.182_446_305_283_708, 1e-9));
+    assert!(step_change(&[], &OneSided::default(), Reference::Normal, Probability::P95).is_err());
     assert!(close(geometric_mean(&[0.5, 2.0, 1.0]).unwrap(), 1.0, 1e-12));
     assert!(geometric_mean(&[]).is_err() && geometric_mean(&[0.0]).is_err());
 }

@@ -41,7 +41,7 @@ impl FromStr for RunName {
     }
 }
 
-/// Which run: `main` the newest of that name, `main~2` the one two before it, `#17` by number.
+/// Which run: `main` the newest of that name by date, `main~2` the one two before it, `#17` by number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Selector {
     /// By number.

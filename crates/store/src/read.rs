@@ -41,6 +41,8 @@ pub struct RunRow {
 pub struct CaseRow {
     /// Its id.
     pub case_id: String,
+    /// Phase.
+    pub phase: Option<String>,
     /// How it ended.
     pub status: Option<String>,
     /// Share of kernel time, 0 to 1.
@@ -120,7 +122,7 @@ impl Store {
             "SELECT id, name, created_ms, device_kind, device_name, arch, tool_version, tool_commit,
                     (SELECT count(*) FROM cases WHERE run = id),
                     (SELECT count(*) FROM cases WHERE run = id AND status = 'ok')
-             FROM runs WHERE ?1 IS NULL OR name = ?1 ORDER BY id DESC",
+             FROM runs WHERE ?1 IS NULL OR name = ?1 ORDER BY created_ms DESC, id DESC",
             params![name.map(RunName::as_str)],
             run_row,
         )
@@ -150,7 +152,7 @@ impl Store {
     pub fn cases(&self, run: &Selector) -> Result<Vec<CaseRow>, StoreError> {
         let id = self.resolve(run)?;
         self.query(
-            "SELECT case_id, status, share, cache, time_source, samples, median_ns, lo_ns, hi_ns, bound_ns, limiter, build
+            "SELECT case_id, phase, status, share, cache, time_source, samples, median_ns, lo_ns, hi_ns, bound_ns, limiter, build
              FROM cases WHERE run = ?1 ORDER BY position",
             params![id.0],
             |row| case_row(row, 0),
@@ -168,12 +170,12 @@ impl Store {
                  WHERE (?2 IS NULL OR name = ?2) AND (?3 IS NULL OR device_name = ?3)
                    AND (?1 IS NULL OR EXISTS (SELECT 1 FROM cases WHERE run = runs.id
                         AND (case_id GLOB ?1 OR instr(case_id, ?1) > 0)))
-                 ORDER BY id DESC LIMIT coalesce(?4, -1))
-             SELECT chosen.id, name, created_ms, device_name, arch, case_id, status, share, cache, time_source, samples,
+                 ORDER BY created_ms DESC, id DESC LIMIT coalesce(?4, -1))
+             SELECT chosen.id, name, created_ms, device_name, arch, case_id, phase, status, share, cache, time_source, samples,
                     median_ns, lo_ns, hi_ns, bound_ns, limiter, build
              FROM chosen JOIN cases ON cases.run = chosen.id
              WHERE ?1 IS NULL OR case_id GLOB ?1 OR instr(case_id, ?1) > 0
-             ORDER BY chosen.id, position",
+             ORDER BY created_ms, chosen.id, position",
             params![filter.case, filter.name.as_ref().map(RunName::as_str), filter.device, filter.newest],
             |row| {
                 Ok(HistoryPoint {
@@ -249,7 +251,7 @@ impl Store {
         let found = match run {
             Selector::Id(id) => self.query("SELECT id FROM runs WHERE id = ?1", [id], |row| row.get(0)),
             Selector::Name(name, back) => self.query(
-                "SELECT id FROM runs WHERE name = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2",
+                "SELECT id FROM runs WHERE name = ?1 ORDER BY created_ms DESC, id DESC LIMIT 1 OFFSET ?2",
                 params![name.as_str(), back],
                 |row| row.get(0),
             ),
@@ -259,9 +261,11 @@ impl Store {
 
     /// Says which names there are.
     pub(crate) fn no_such_run(&self, run: &Selector) -> StoreError {
-        let names = self.query("SELECT name, count(*) FROM runs GROUP BY name ORDER BY max(id) DESC", [], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?))
-        });
+        let names = self.query(
+            "SELECT name, count(*) FROM runs GROUP BY name ORDER BY max(created_ms) DESC, max(id) DESC",
+            [],
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?)),
+        );
         let names = names.unwrap_or_default();
         let shown: Vec<String> = names
             .iter()
@@ -306,19 +310,20 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 }
 
 fn case_row(row: &Row<'_>, first: usize) -> rusqlite::Result<CaseRow> {
-    let ends: (Option<f64>, Option<f64>) = (row.get(first + 7)?, row.get(first + 8)?);
+    let ends: (Option<f64>, Option<f64>) = (row.get(first + 8)?, row.get(first + 9)?);
     Ok(CaseRow {
         case_id: row.get(first)?,
-        status: row.get(first + 1)?,
-        share: row.get(first + 2)?,
-        cache: row.get(first + 3)?,
-        time_source: row.get(first + 4)?,
-        samples: row.get(first + 5)?,
-        median_ns: row.get(first + 6)?,
+        phase: row.get(first + 1)?,
+        status: row.get(first + 2)?,
+        share: row.get(first + 3)?,
+        cache: row.get(first + 4)?,
+        time_source: row.get(first + 5)?,
+        samples: row.get(first + 6)?,
+        median_ns: row.get(first + 7)?,
         ci95_ns: ends.0.zip(ends.1),
-        bound_ns: row.get(first + 9)?,
-        limiter: row.get(first + 10)?,
-        build: row.get(first + 11)?,
+        bound_ns: row.get(first + 10)?,
+        limiter: row.get(first + 11)?,
+        build: row.get(first + 12)?,
     })
 }
 

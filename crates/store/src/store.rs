@@ -56,6 +56,45 @@ impl Store {
         Self::open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
     }
 
+    /// Opens a store that must exist, to read it. One that cannot be written, or stands where nothing can be, is read as it is.
+    ///
+    /// # Errors
+    /// As [`Store::open_existing`]; and when the file cannot be written but would have to be: a log beside it holds changes, or
+    /// its schema is an older one.
+    pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
+        match Self::open_existing(path) {
+            Err(StoreError::Io { reason, .. }) => Self::open_read_only(path, false).or_else(|_| match has_log(path) {
+                true => Err(StoreError::Io { path: path.to_owned(), reason }),
+                false => Self::open_read_only(path, true),
+            }),
+            opened => opened,
+        }
+    }
+
+    /// Opens without writing anything. `immutable` is for media on which SQLite cannot make its files beside a write-ahead log;
+    /// with it a log is passed over, and so are locks.
+    fn open_read_only(path: &Path, immutable: bool) -> Result<Self, StoreError> {
+        let sql = |error| StoreError::sql(path, error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = match immutable {
+            true => Connection::open_with_flags(immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI),
+            false => Connection::open_with_flags(path, flags),
+        };
+        let connection = connection.map_err(sql)?;
+        connection.busy_timeout(Duration::from_secs(PATIENCE_S)).map_err(sql)?;
+        let store = Self { connection, path: path.to_owned() };
+        match schema::find(&store.connection).map_err(sql)? {
+            Found::Store(found) if found < SCHEMA => {
+                let reason = format!(
+                    "it has schema {found}, which is changed to {SCHEMA} when it is opened, and it cannot be written here: copy it to where it can"
+                );
+                Err(StoreError::Io { path: path.to_owned(), reason })
+            }
+            Found::Empty => Err(StoreError::NotAStore { path: path.to_owned(), found: "an empty file".to_owned() }),
+            found => store.refuse(found).map(|()| store),
+        }
+    }
+
     fn open_with(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
         let sql = |error| StoreError::sql(path, error);
         // Without SQLITE_OPEN_URI: a path is a path, whatever it begins with.
@@ -153,5 +192,65 @@ impl Store {
             self.export(&Selector::Id(run.id.0))?;
         }
         Ok(())
+    }
+}
+
+/// Whether a write-ahead log with changes is beside the file.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+/// The path as a URI that says that nothing changes the file.
+fn immutable_uri(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut uri = "file://".to_owned();
+    for byte in absolute.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn store(folder: &Path) -> PathBuf {
+        let path = folder.join("a file?#%.db");
+        let mut store = Store::open(&path).unwrap();
+        store.save(&"main".parse().unwrap(), 7, &json!({"schema": "x", "cases": []})).unwrap();
+        path
+    }
+
+    /// As on read-only media: neither the file nor its folder can be written. (Modes do not hold back root, so the fallback is
+    /// called itself.)
+    #[test]
+    fn a_store_is_read_without_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = store(folder.path());
+        assert!(!has_log(&path));
+        let before = std::fs::read(&path).unwrap();
+        let read = Store::open_read_only(&path, true).unwrap();
+        assert_eq!(read.list(None).unwrap().len(), 1);
+        read.check().unwrap();
+        let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!((files.len(), std::fs::read(&path).unwrap()), (1, before));
+        let mut read = read;
+        assert!(matches!(read.delete(&Selector::Id(1)), Err(StoreError::Io { .. })));
+    }
+
+    #[test]
+    fn an_older_schema_is_not_changed_where_nothing_can_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = store(folder.path());
+        Store::open(&path).unwrap().connection.pragma_update(None, "user_version", 1).unwrap();
+        let error = Store::open_read_only(&path, false).unwrap_err().to_string();
+        assert!(error.contains("it has schema 1") && error.contains("copy it"), "{error}");
     }
 }

@@ -188,7 +188,7 @@ fn prune(transaction: &Transaction<'_>, limits: &Prune) -> rusqlite::Result<Prun
     if limits.keep.is_some() || limits.older_than_ms.is_some() {
         let mut going = transaction.prepare(
             "SELECT id, name FROM (
-                 SELECT id, name, created_ms, row_number() OVER (PARTITION BY name ORDER BY id DESC) AS newness FROM runs)
+                 SELECT id, name, created_ms, row_number() OVER (PARTITION BY name ORDER BY created_ms DESC, id DESC) AS newness FROM runs)
              WHERE (?1 IS NULL OR newness > ?1) AND (?2 IS NULL OR created_ms < ?2) ORDER BY id",
         )?;
         let rows = going.query_map(params![limits.keep, limits.older_than_ms], |row| {
