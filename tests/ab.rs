@@ -341,7 +341,7 @@ fn selfcheck_counts_what_equal_builds_are_called() {
     let bench = Bench::new();
     bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=16 hidden=256,96\n");
     let mut command = bench.kbench();
-    command.args(["selfcheck", "--shapes", "shapes.csv", "--device", "host", "--pairs", "4", "--time-budget", "4s"]);
+    command.args(["selfcheck", "--shapes", "shapes.csv", "--device", "host", "--pairs", "4", "--time-budget", "20s"]);
     command.args(["--min-effect", "20%", "--json"]);
     let output = command.assert().success().get_output().stdout.clone();
     let report: Value = serde_json::from_slice(&output).unwrap();
