@@ -56,7 +56,7 @@ pub struct CountersListArgs {
     /// Architecture
     #[arg(long, default_value = "gfx942", value_name = "ARCH")]
     pub arch: Arch,
-    /// Ask this device instead of the tables (auto, hip[:N], emu[:MODEL]): what it lists
+    /// Ask this device instead of the tables (auto, hip or hip:N, emu or emu:MODEL): what it lists
     #[arg(long, value_name = "DEVICE", conflicts_with = "arch")]
     pub device: Option<DeviceSpec>,
     /// Only counters of these blocks (SQ, TCC, ...)
@@ -73,7 +73,7 @@ pub struct CountersPlanArgs {
     /// Architecture
     #[arg(long, default_value = "gfx942", value_name = "ARCH")]
     pub arch: Arch,
-    /// Ask this device instead of the tables (auto, hip[:N], emu[:MODEL]): its profiler confirms the passes
+    /// Ask this device instead of the tables (auto, hip or hip:N, emu or emu:MODEL): its profiler confirms the passes
     #[arg(long, value_name = "DEVICE", conflicts_with = "arch")]
     pub device: Option<DeviceSpec>,
     /// A set: default, memory, compute, lds, occupancy, all

@@ -1,6 +1,8 @@
 //! Runs and profiles made here, compared by the library: verdicts, pairing, gates, outputs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod gates;
+
 use kbench::compare::document::{Comparison, Method, Outcome};
 use kbench::compare::gate::{Gate, GateError, Limit, matches};
 use kbench::compare::pairing::Obstacle;
@@ -317,197 +319,6 @@ fn outcomes(list: &str, comparison: &mut Comparison) -> Vec<(String, Outcome)> {
     checks.iter().map(|check| (check.metric.clone(), check.outcome)).collect()
 }
 
-#[test]
-fn a_gate_on_exact_figures() {
-    let of = |case: Value| run_of(document("emu", vec![case]));
-    let mut found = compared(&of(emulated("a", 100.0, 1000, 0.0)), &of(emulated("a", 101.0, 1030, 4.0)));
-    let one = |name: &str, outcome| vec![(name.to_owned(), outcome)];
-    for (list, outcome) in [
-        ("bound:+1%", Outcome::Pass),
-        ("bound:+0.9%", Outcome::Fail),
-        ("insts:+30", Outcome::Pass),
-        ("insts:+29", Outcome::Fail),
-        ("conflicts:+0", Outcome::Fail),
-        ("conflicts:+100%", Outcome::Fail),
-        ("conflicts:+4", Outcome::Pass),
-        ("waves:-0", Outcome::Pass),
-        ("waves:-5%", Outcome::Pass),
-    ] {
-        let name = list.split(':').next().unwrap();
-        assert_eq!(outcomes(list, &mut found), one(name, outcome), "{list}");
-    }
-    assert_eq!(outcomes("step:+0.5%", &mut found), one("step", Outcome::Fail));
-    assert_eq!(outcomes("step:+1%", &mut found), one("step", Outcome::Pass));
-    // A metric that is nowhere would be a gate that is always open.
-    let error = gate("time:+1%").check(&mut found).unwrap_err();
-    assert_eq!(error, GateError::Nowhere("time".to_owned()));
-    assert_eq!(gate("SQ_NO_SUCH:+1%").check(&mut found).unwrap_err(), GateError::Nowhere("SQ_NO_SUCH".to_owned()));
-}
-
-/// A counter that did not change is in a gate's reach all the same.
-#[test]
-fn a_gate_on_an_unchanged_counter_passes() {
-    let run = run_of(document("emu", vec![emulated("a", 100.0, 1000, 0.0)]));
-    let wanted = gate("SQ_INSTS_VALU:+0%").metrics();
-    let mut found = compare_runs(("a", &run), ("b", &run), &Settings { wanted, ..settings(&[]) }).unwrap();
-    assert_eq!(outcomes("SQ_INSTS_VALU:+0%", &mut found), [("SQ_INSTS_VALU".to_owned(), Outcome::Pass)]);
-}
-
-#[test]
-fn a_gate_on_time_fails_passes_or_stays_open() {
-    let base = run(vec![timed("a", 1.0, 100.0)]);
-    for (median, limit, outcome) in [
-        // The error of two runs is 1.4 %, so the interval reaches 2.8 % to both sides.
-        (110.0, "time:+3%", Outcome::Fail),
-        (104.0, "time:+3%", Outcome::Fail),
-        (102.0, "time:+3%", Outcome::Inconclusive),
-        (100.0, "time:+3%", Outcome::Pass),
-        (100.0, "time:+1%", Outcome::Inconclusive),
-        (90.0, "time:+1%", Outcome::Pass),
-    ] {
-        let mut found = compared(&base, &run(vec![timed("a", 1.0, median)]));
-        assert_eq!(outcomes(limit, &mut found), [("time".to_owned(), outcome)], "{median} {limit}");
-    }
-}
-
-#[test]
-fn what_does_not_run_any_more_fails_a_gate() {
-    let base = run(vec![timed("a", 0.5, 100.0), timed("b", 0.5, 100.0)]);
-    for (status, outcome) in [
-        ("failed", Outcome::Fail),
-        ("hung", Outcome::Fail),
-        ("wrong", Outcome::Fail),
-        ("skipped", Outcome::Inconclusive),
-    ] {
-        let mut lost = timed("b", 0.5, 100.0);
-        lost["status"] = json!(status);
-        lost["reason"] = json!("it broke");
-        let mut found = compared(&base, &run(vec![timed("a", 0.5, 100.0), lost]));
-        assert_eq!(outcomes("time:+5%", &mut found)[1], ("status".to_owned(), outcome), "{status}");
-        assert!(found.not_compared[0].reason.contains("it broke"));
-    }
-    let mut found = compared(&base, &run(vec![timed("a", 0.5, 100.0)]));
-    assert_eq!(outcomes("time:+5%", &mut found)[1].1, Outcome::Inconclusive);
-}
-
-/// Whatever the base says: `ab` calls a base skipped whose candidate is not right.
-#[test]
-fn a_candidate_that_is_not_right_fails_a_gate_and_what_did_not_run_leaves_it_open() {
-    let with = |status: &str, has_times: bool| {
-        let mut case = timed("b", 0.5, 100.0);
-        case["status"] = json!(status);
-        if !has_times {
-            case.as_object_mut().unwrap().remove("timing");
-        }
-        case
-    };
-    let ok = || timed("a", 0.5, 100.0);
-    for (base, candidate, outcome) in [
-        (with("skipped", false), with("wrong", false), Outcome::Fail),
-        (with("skipped", false), with("failed", false), Outcome::Fail),
-        (with("wrong", false), with("hung", false), Outcome::Fail),
-        (with("ok", true), with("failed", false), Outcome::Fail),
-        (with("skipped", false), with("skipped", false), Outcome::Inconclusive),
-        (with("failed", false), with("ok", true), Outcome::Inconclusive),
-        (with("ok", true), with("skipped", false), Outcome::Inconclusive),
-    ] {
-        let (base, candidate) = (run(vec![ok(), base]), run(vec![ok(), candidate]));
-        let mut found = compared(&base, &candidate);
-        assert_eq!(found.not_compared.len(), 1, "{:?}", found.not_compared);
-        let expected = [("time".to_owned(), Outcome::Pass), ("status".to_owned(), outcome)];
-        assert_eq!(outcomes("time:+5%", &mut found), expected);
-    }
-    // A new case has nothing to be compared with.
-    let mut found = compared(&run(vec![ok()]), &run(vec![ok(), with("ok", true)]));
-    assert_eq!(outcomes("time:+5%", &mut found).len(), 1);
-    // Where nothing was compared, what became of the cases is the answer, not that a metric is nowhere.
-    let mut found = compared(&run(vec![with("ok", true)]), &run(vec![with("wrong", false)]));
-    let expected = [("step".to_owned(), Outcome::Inconclusive), ("status".to_owned(), Outcome::Fail)];
-    assert_eq!(outcomes("bound:+1%,step:+1%", &mut found), expected);
-}
-
-#[test]
-fn a_metric_that_the_candidate_has_lost_leaves_the_gate_open() {
-    let of = |case: Value| run_of(document("emu", vec![case]));
-    let mut lost = emulated("a", 100.0, 1000, 0.0);
-    lost["counters"]["SQ_INSTS_VALU"] = json!({"value": null, "unit": "count", "kind": "unavailable"});
-    lost["launches"][0].as_object_mut().unwrap().remove("instructions");
-    let wanted = gate("SQ_INSTS_VALU:+0%").metrics();
-    let settings = Settings { wanted, ..settings(&[]) };
-    let mut found = compare_runs(("a", &of(emulated("a", 100.0, 1000, 0.0))), ("b", &of(lost)), &settings).unwrap();
-    assert_eq!(found.cases[0].lost, ["SQ_INSTS_VALU", "insts"]);
-    let open = |name: &str| (name.to_owned(), Outcome::Inconclusive);
-    assert_eq!(outcomes("insts:+1%,SQ_INSTS_VALU:+0%", &mut found), [open("SQ_INSTS_VALU"), open("insts")]);
-}
-
-#[test]
-fn a_pattern_that_no_case_has_is_an_error() {
-    let gate =
-        gate_file::parse("[default]\nbound = '+1%'\n[[case]]\nmatch = 'b*'\nlimits = { bound = '+0%' }").unwrap();
-    let of = |id: &str| run_of(document("emu", vec![emulated(id, 100.0, 10, 0.0)]));
-    assert_eq!(gate.check(&mut compared(&of("a"), &of("a"))), Err(GateError::NoCase("b*".to_owned())));
-    assert_eq!(gate.check(&mut compared(&of("b"), &of("b"))), Ok(()));
-}
-
-#[test]
-fn a_gate_file_has_families_cases_and_a_step() {
-    let file = "
-        step = '+2%'
-        [default]
-        bound = '+1%'
-        insts = '+0'
-        [family.gemm]
-        bound = '+10%'
-        [[case]]
-        match = 'special*'
-        limits = { bound = '+0%' }
-    ";
-    let gate = gate_file::parse(file).unwrap();
-    let of = |ns: f64| {
-        let mut norm = emulated("norm", ns, 10, 0.0);
-        norm["family"] = json!("rmsnorm");
-        run_of(document("emu", vec![emulated("plain", ns, 10, 0.0), emulated("special:1", ns, 10, 0.0), norm]))
-    };
-    let mut found = compared(&of(100.0), &of(105.0));
-    gate.check(&mut found).unwrap();
-    let checks = found.gate.unwrap().checks;
-    let outcome =
-        |case: &str, metric: &str| checks.iter().find(|c| c.case == case && c.metric == metric).unwrap().outcome;
-    assert_eq!(outcome("plain", "bound"), Outcome::Pass);
-    assert_eq!(outcome("special:1", "bound"), Outcome::Fail);
-    assert_eq!(outcome("norm", "bound"), Outcome::Fail);
-    assert_eq!(outcome("norm", "insts"), Outcome::Pass);
-    assert_eq!(outcome("step", "step"), Outcome::Fail);
-    for wrong in [
-        "defaults = {}",
-        "[default]\nbond = '+1%'",
-        "[default]\nbound = '1%'",
-        "[family.gem]\nbound = '+1%'",
-        "[[case]]\npattern = 'a'",
-        "[[case]]\nmatch = 'a'\nlimits = {}\nmore = 1",
-        "[default]\ntime = '-3%'",
-        "step = '+8'",
-        "[default]\nbound = 1",
-        "[",
-    ] {
-        assert!(gate_file::parse(wrong).is_err(), "{wrong}");
-    }
-}
-
-#[test]
-fn limits_are_read_and_written() {
-    for text in ["+1%", "+0.5%", "-3%", "+8", "-0", "+0%", "+12.125%"] {
-        assert_eq!(text.parse::<Limit>().unwrap().to_string(), text);
-    }
-    for bad in ["", "1%", "+", "+%", "+-1%", "++1", "+nan", "+inf%", "+1 %%", "±1%", "+1e300"] {
-        assert!(bad.parse::<Limit>().is_err(), "{bad}");
-    }
-    for bad in ["bound", "bound+1%", "bond:+1%", "step:-1%", "time:+3", ":+1%"] {
-        assert!(Gate::default().add_list(bad).is_err(), "{bad}");
-    }
-    assert!(gate(" , ").is_empty());
-}
-
 proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::with_cases(500) })]
 
@@ -597,19 +408,6 @@ fn foreign_text_cannot_break_the_outputs() {
     let rows = table.lines().filter(|line| line.contains('→'));
     assert!(rows.clone().count() > 1 && rows.clone().all(|line| !line.contains("time")), "a bound is no time: {table}");
     assert!(!table.contains('\u{1}'), "{table}");
-}
-
-#[test]
-fn an_open_check_is_a_failure_of_a_strict_gate() {
-    let mut found = compared(&run(vec![timed("a", 1.0, 100.0)]), &run(vec![timed("a", 1.0, 102.0)]));
-    gate("time:+3%").check(&mut found).unwrap();
-    for (strict, counts) in
-        [(false, "failures=\"0\" errors=\"0\" skipped=\"1\""), (true, "failures=\"1\" errors=\"0\" skipped=\"0\"")]
-    {
-        let mut out = Vec::new();
-        render_junit::write(&mut out, &found, strict).unwrap();
-        assert!(String::from_utf8(out).unwrap().contains(counts));
-    }
 }
 
 fn row(kernel: &str, calls: u64, total_ns: u64) -> Row {
