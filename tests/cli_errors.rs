@@ -1,4 +1,5 @@
 //! Bad usage and bad input: one paragraph that says what, where and what to do, and the right exit code.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
