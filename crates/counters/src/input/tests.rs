@@ -64,7 +64,7 @@ fn mistakes_are_told_with_their_place() {
     assert!(refusal(Format::Text, "pmc:\n").what.contains("no counters"));
     assert!(refusal(Format::Text, "\n# nothing\n").what.contains("no jobs"));
     assert!(refusal(Format::Yaml, "jobs:\n  - pcm: [A]\n").what.contains("did you mean `pmc`"));
-    assert_eq!(refusal(Format::Yaml, "jobs:\n  - pmc: [A\n").line, Some(2));
+    assert_eq!(refusal(Format::Yaml, "jobs:\n  - pmc: [A\n").line, Some(3));
     assert_eq!(refusal(Format::Yaml, "jobs:\n  - pmc: *all\n").line, Some(2));
     assert_eq!(refusal(Format::Yaml, "jobs:\n\t- pmc: [A]\n").line, Some(2));
     assert_eq!(refusal(Format::Yaml, "jobs:\n  - pmc: [A]\n    pmc: [B]\n").line, Some(3));
@@ -74,17 +74,36 @@ fn mistakes_are_told_with_their_place() {
     assert!(refusal(Format::Json, r#"{"jobs": [{"pmc": [1]}]}"#).what.contains("job 1"));
     assert!(refusal(Format::Json, r#"{"jobs": [{"kernel_iteration_range": "[4-2]"}]}"#).what.contains("from 1"));
     assert!(refusal(Format::Json, &format!("{}{}", "[".repeat(100_000), "]".repeat(100_000))).what.contains("JSON"));
-    assert!(
-        refusal(Format::Yaml, &format!("jobs: {}{}", "[".repeat(100_000), "]".repeat(100_000))).what.contains("deeply")
-    );
-    assert!(refusal(Format::Yaml, &"jobs: [\n".repeat(100_000)).what.contains("not closed"));
-    assert!(refusal(Format::Yaml, &"- ".repeat(100_000)).what.contains("deeply"));
+    assert!(refusal(Format::Yaml, &format!("jobs: {}{}", "[".repeat(100), "]".repeat(100))).what.contains("deeply"));
+    for hostile in ["[", "jobs: [\n", "{a: ", "- ", "? ", "- - [", "'", "&a [*a, "] {
+        let problem = refusal(Format::Yaml, &hostile.repeat(100_000));
+        assert!(problem.what.len() < 200, "{problem}");
+    }
     assert!(refusal(Format::Text, &"#".repeat(2 << 20)).what.contains("1 MiB"));
     assert!(Format::of("a.toml").is_err());
     assert_eq!(Format::of("x/INPUT.YML"), Ok(Format::Yaml));
 }
 
-/// A random document of the subset, written as YAML by hand.
+/// What a reader by lines gets wrong: a `#` or a bracket within quotes, doubled quotes, quotes within words.
+#[test]
+fn quotes_and_comments_are_told_apart() {
+    for (written, meant) in [
+        (r"'''\\#'", r"'\\#"),
+        ("'a '' # b' # comment", "a ' # b"),
+        ("don't # comment", "don't"),
+        ("it is 'so # comment", "it is 'so"),
+        ("a#b [c", "a#b [c"),
+        (r#""a \" # b""#, r#"a " # b"#),
+    ] {
+        let yaml = format!("jobs:\n- pmc: [A, 'B'] # both\n  kernel_include_regex: {written}\n");
+        assert_eq!(jobs_of(Format::Yaml, &yaml)[0].kernel_include.as_deref(), Some(meant), "{written}");
+    }
+    assert!(refusal(Format::Yaml, "jobs:\n- &first {pmc: [A]}\n- *first\n").what.contains("aliases"));
+    assert!(refusal(Format::Yaml, "jobs:\n- pmc: !!str A\n").what.contains("tags"));
+    assert!(refusal(Format::Yaml, "jobs: []\n---\njobs: []\n").what.contains("second document"));
+}
+
+/// A random document, written as YAML by hand.
 fn document() -> impl Strategy<Value = Vec<(Vec<String>, Option<String>)>> {
     let name = "[A-Z]{2,4}_[A-Z0-9_]{1,10}";
     let text = "[ -~]{0,20}";
