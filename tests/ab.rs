@@ -4,6 +4,7 @@
 
 mod common;
 
+use assert_cmd::Command;
 use common::{Bench, built};
 use serde_json::Value;
 use std::fs;
@@ -38,12 +39,21 @@ fn sources(bench: &Bench, name: &str, change: impl Fn(&str) -> String) -> Option
     Some(())
 }
 
+/// The call that compares two builds over `shapes.csv`.
+fn pair(bench: &Bench, base: &str, candidate: &str, device: &str) -> Command {
+    let mut command = bench.kbench();
+    command.args(["ab", "--base", base, "--cand", candidate, "--shapes", "shapes.csv", "--device", device]);
+    command
+}
+
 /// Compares the two folders on the emulated MI300X; gives the document and the exit code.
 fn ab(bench: &Bench, candidate: &str, more: &[&str]) -> (Value, i32) {
     bench.file("shapes.csv", SHAPES);
-    let arguments = ["ab", "--base", "base", "--cand", candidate, "--shapes", "shapes.csv", "--device", "emu"];
-    let mut command = bench.kbench();
-    let output = command.args(arguments).args(["--compiler", "clang-19", "-o", "ab.json"]).args(more).output().unwrap();
+    let output = pair(bench, "base", candidate, "emu")
+        .args(["--compiler", "clang-19", "-o", "ab.json"])
+        .args(more)
+        .output()
+        .unwrap();
     let path = bench.dir.path().join("ab.json");
     assert!(path.exists(), "{}", String::from_utf8_lossy(&output.stderr));
     (serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap(), output.status.code().unwrap())
@@ -122,8 +132,7 @@ fn equal_builds_have_equal_figures() {
         "shapes.csv",
         "family,dtype,shape,calls\nmoe_gemm,bf16,tokens=16 hidden=256 inter=128 experts=16 topk=4 stage=gate_up,1\n",
     );
-    let arguments = ["ab", "--base", "builtin", "--cand", "builtin", "--shapes", "shapes.csv", "--device", "emu"];
-    let output = bench.kbench().args(arguments).args(["-o", "ab.json"]).output().unwrap();
+    let output = pair(&bench, "builtin", "builtin", "emu").args(["-o", "ab.json"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_str(&bench.read("ab.json")).unwrap();
     let metrics = document["cases"][0]["metrics"].as_array().unwrap();
@@ -139,8 +148,7 @@ fn sources_are_built_for_the_gpu_that_is_there() {
     let (Some(()), Some(library)) = (sources(&bench, "base", str::to_owned), built("libamdhip64.so")) else { return };
     bench.file("shapes.csv", SHAPES);
     let ab = |device: &str, model: Option<&str>| {
-        let mut command = bench.kbench();
-        command.args(["ab", "--base", "base", "--cand", "base", "--shapes", "shapes.csv", "--device", device]);
+        let mut command = pair(&bench, "base", "base", device);
         command.args(["--compiler", "clang-19", "-o", "ab.json"]);
         // Without a model the library sees no device.
         command.env("KBENCH_HIP_LIB", &library).env("ROCM_EMU_DEVICE", model.unwrap_or("none"));
@@ -218,8 +226,7 @@ fn a_candidate_without_a_kernel_for_the_case_says_so() {
     let bench = Bench::new();
     let Some(()) = sources(&bench, "base", str::to_owned) else { return };
     bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=16 hidden=256,96\n");
-    let mut command = bench.kbench();
-    command.args(["ab", "--base", "builtin", "--cand", "base", "--shapes", "shapes.csv", "--device", "emu"]);
+    let mut command = pair(&bench, "builtin", "base", "emu");
     command.args(["--compiler", "clang-19", "--gate", "bound:+1%", "--format", "json"]);
     let output = command.output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -247,14 +254,12 @@ fn a_code_object_stands_for_the_descriptor_beside_it() {
     let bench = Bench::new();
     bench.file("shapes.csv", SHAPES);
     bench.file("alone.co", "no descriptor is beside it");
-    let mut command = bench.kbench();
-    command.args(["ab", "--base", "builtin", "--cand", "alone.co", "--shapes", "shapes.csv", "--device", "emu"]);
+    let mut command = pair(&bench, "builtin", "alone.co", "emu");
     let said = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
     assert!(said.contains("write a launch descriptor beside it (alone.toml"), "{said}");
     // It is read, and here it is none.
     bench.file("alone.toml", "nothing = 1\n");
-    let mut command = bench.kbench();
-    command.args(["ab", "--base", "builtin", "--cand", "alone.co", "--shapes", "shapes.csv", "--device", "emu"]);
+    let mut command = pair(&bench, "builtin", "alone.co", "emu");
     let said = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
     assert!(said.contains("alone.toml"), "{said}");
 }
@@ -263,8 +268,7 @@ fn a_code_object_stands_for_the_descriptor_beside_it() {
 fn a_case_in_two_cache_modes_is_two_rows_and_counts_once() {
     let bench = Bench::new();
     bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=16 hidden=256,96\n");
-    let mut command = bench.kbench();
-    command.args(["ab", "--base", "reference", "--cand", "reference", "--shapes", "shapes.csv", "--device", "host"]);
+    let mut command = pair(&bench, "reference", "reference", "host");
     command.args(["--cache", "both", "--time-budget", "2s", "--min-effect", "20%", "--format", "json"]);
     let output = command.output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -282,8 +286,7 @@ fn a_budget_that_is_over_leaves_the_gate_open() {
     let bench = Bench::new();
     let rows: Vec<String> = (0..40).map(|i| format!("gemm,bf16,m=64 n=256 k={},48", 256 + 64 * i)).collect();
     bench.file("shapes.csv", &format!("family,dtype,shape,calls\n{}\n", rows.join("\n")));
-    let mut command = bench.kbench();
-    command.args(["ab", "--base", "reference", "--cand", "reference", "--shapes", "shapes.csv", "--device", "host"]);
+    let mut command = pair(&bench, "reference", "reference", "host");
     command.args(["--time-budget", "1ms", "--gate", "time:+1%", "--format", "json"]);
     let output = command.output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -301,18 +304,7 @@ fn a_budget_that_is_over_leaves_the_gate_open() {
 fn on_the_host_a_large_slow_down_is_found() {
     let bench = Bench::new();
     bench.file("shapes.csv", "family,dtype,shape,calls\ngemm,bf16,m=32 n=128 k=256,48\n");
-    let mut command = bench.kbench();
-    command.args([
-        "ab",
-        "--base",
-        "reference",
-        "--cand",
-        "reference+40%",
-        "--shapes",
-        "shapes.csv",
-        "--device",
-        "host",
-    ]);
+    let mut command = pair(&bench, "reference", "reference+40%", "host");
     command.args(["--time-budget", "10s", "--min-effect", "5%", "--gate", "time:+5%", "--format", "json"]);
     let output = command.output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -326,12 +318,11 @@ fn on_the_host_a_large_slow_down_is_found() {
 fn what_is_no_build_is_explained() {
     let bench = Bench::new();
     bench.file("shapes.csv", SHAPES);
-    let mut command = bench.kbench();
-    command.args(["ab", "--base", "nowhere", "--cand", "builtin", "--shapes", "shapes.csv", "--device", "emu"]);
-    let said = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
+    let said =
+        String::from_utf8(pair(&bench, "nowhere", "builtin", "emu").assert().code(2).get_output().stderr.clone())
+            .unwrap();
     assert!(said.contains("`nowhere` is no build"), "{said}");
-    let mut command = bench.kbench();
-    command.args(["ab", "--base", "reference", "--cand", "faster", "--shapes", "shapes.csv", "--device", "host"]);
+    let mut command = pair(&bench, "reference", "faster", "host");
     let said = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
     assert!(said.contains("reference+3%"), "{said}");
 }

@@ -247,7 +247,16 @@ fn the_kernels_of_an_input_file_are_counted_and_no_others() {
     assert!(why.contains("kernel_include_regex"), "{why}");
     bench.file("two.yaml", &format!("jobs:\n{}{}", job("SQ_WAVES", "rmsnorm"), job("TCC_HIT_sum", "gemm")));
     let (code, _, error) = said(&bench, &[&COUNT[..], &["-i", "two.yaml"]].concat(), &[]);
-    assert!(code == 2 && error.contains("jobs 1 and 2 choose different kernels"), "{code} {error}");
+    assert!(code == 2 && error.contains("one by one (--job 1, --job 2)"), "{code} {error}");
+    let second = [&COUNT[..], &["-i", "two.yaml", "--job", "2", "-o", "second.json"]].concat();
+    let (code, _, error) = said(&bench, &second, &[]);
+    assert_eq!(code, 0, "{error}");
+    let run = RunDocument::read(&bench.dir.path().join("second.json")).unwrap();
+    let counted = |case: &CaseResult| case.counting.as_ref().unwrap().failed.is_none();
+    let all: Vec<_> = run.cases.iter().map(|case| (case.family.name(), counted(case))).collect();
+    assert_eq!(all, [("gemm", true), ("rmsnorm", false)]);
+    let (code, _, error) = said(&bench, &[&COUNT[..], &["-i", "two.yaml", "--job", "3"]].concat(), &[]);
+    assert!(code == 2 && error.contains("there is no job 3; it has 2"), "{code} {error}");
     bench.file("bad.yaml", &format!("jobs:\n{}", job("SQ_WAVES", "(")));
     let (code, _, error) = said(&bench, &[&COUNT[..], &["-i", "bad.yaml"]].concat(), &[]);
     assert!(code == 2 && error.contains("`kernel_include_regex`"), "{code} {error}");

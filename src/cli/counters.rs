@@ -45,6 +45,9 @@ pub struct CountersRunArgs {
     /// rocprofv3's input file (pmc: lines, or jobs in YAML or JSON): the counters of its jobs, of the kernels that they choose
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["pmc", "counters"])]
     pub input: Option<PathBuf>,
+    /// Only this job of the input file, from 1 (jobs that choose different kernels are run one by one)
+    #[arg(long, value_name = "N", requires = "input", value_parser = clap::value_parser!(u32).range(1..))]
+    pub job: Option<u32>,
     /// What is run.
     #[command(flatten)]
     pub run: RunArgs,

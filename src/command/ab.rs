@@ -80,44 +80,64 @@ struct Builds {
 
 impl Builds {
     fn new(args: &AbArgs) -> Result<Self, Failure> {
-        let mut scratch = Vec::new();
-        let base = resolve(&args.base, args, &mut scratch)?;
-        let candidate = resolve(&args.cand, args, &mut scratch)?;
-        Ok(Self { base, candidate, _scratch: scratch })
+        let mut resolver = Resolver { args, arch: None, scratch: Vec::new() };
+        let base = resolver.resolve(&args.base)?;
+        let candidate = resolver.resolve(&args.cand)?;
+        Ok(Self { base, candidate, _scratch: resolver.scratch })
     }
 }
 
-/// A build as the device takes it. A folder without a record of a build holds sources.
-fn resolve(given: &str, args: &AbArgs, scratch: &mut Vec<TempDir>) -> Result<String, Failure> {
-    let path = Path::new(given);
-    if args.pair.on.device == DeviceSpec::Host || given == "builtin" {
-        return Ok(given.to_owned());
+/// Finds builds, and builds sources.
+struct Resolver<'a> {
+    args: &'a AbArgs,
+    /// What sources are built for, once asked.
+    arch: Option<String>,
+    /// Where they were built.
+    scratch: Vec<TempDir>,
+}
+
+impl Resolver<'_> {
+    /// A build as the device takes it. A folder without a record of a build holds sources.
+    fn resolve(&mut self, given: &str) -> Result<String, Failure> {
+        let path = Path::new(given);
+        if self.args.pair.on.device == DeviceSpec::Host || given == "builtin" {
+            return Ok(given.to_owned());
+        }
+        if path.is_file() {
+            return descriptor_of(path);
+        }
+        if !path.is_dir() {
+            return Err(usage(format!(
+                "`{given}` is no build: give builtin, a folder of `kbench build`, a launch descriptor (.toml) or the code object beside it, or a folder of kernel sources"
+            )));
+        }
+        if path.join(record::FILE).is_file() {
+            return Ok(absolute(path)?.display().to_string());
+        }
+        let folder = tempfile::tempdir().context("a temporary folder for the build").or_device()?;
+        let compiler = Compiler::find(self.args.compiler.as_deref(), &|name| std::env::var_os(name)).or_usage()?;
+        let tree = KernelTree::open(path).or_usage()?;
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        let archs = [self.arch()?];
+        super::note(&format!("{given}: building for {} with {}", archs[0], compiler.version));
+        let options = Options { compiler: &compiler, archs: &archs, flags: &[], jobs };
+        let outcome = compile::build(&tree, folder.path(), &options, &|_| ()).or_usage()?;
+        if let Some(failure) = outcome.record.failures.first() {
+            return Err(usage(format!("{given}: {} does not compile: {}", failure.source, failure.message)));
+        }
+        let built = folder.path().display().to_string();
+        self.scratch.push(folder);
+        Ok(built)
     }
-    if path.is_file() {
-        return descriptor_of(path);
+
+    /// The architecture that sources are built for: the device's, asked once.
+    fn arch(&mut self) -> Result<String, Failure> {
+        let arch = match self.arch.take() {
+            Some(arch) => arch,
+            None => arch_of(&self.args.pair.on.device)?,
+        };
+        Ok(self.arch.insert(arch).clone())
     }
-    if !path.is_dir() {
-        return Err(usage(format!(
-            "`{given}` is no build: give builtin, a folder of `kbench build`, a launch descriptor (.toml) or the code object beside it, or a folder of kernel sources"
-        )));
-    }
-    if path.join(record::FILE).is_file() {
-        return Ok(absolute(path)?.display().to_string());
-    }
-    let folder = tempfile::tempdir().context("a temporary folder for the build").or_device()?;
-    let compiler = Compiler::find(args.compiler.as_deref(), &|name| std::env::var_os(name)).or_usage()?;
-    let tree = KernelTree::open(path).or_usage()?;
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let archs = [arch_of(&args.pair.on.device)?];
-    super::note(&format!("{given}: building for {} with {}", archs[0], compiler.version));
-    let options = Options { compiler: &compiler, archs: &archs, flags: &[], jobs };
-    let outcome = compile::build(&tree, folder.path(), &options, &|_| ()).or_usage()?;
-    if let Some(failure) = outcome.record.failures.first() {
-        return Err(usage(format!("{given}: {} does not compile: {}", failure.source, failure.message)));
-    }
-    let built = folder.path().display().to_string();
-    scratch.push(folder);
-    Ok(built)
 }
 
 /// A file as `--kernels` takes it: a launch descriptor, or the one beside a code object.
@@ -136,7 +156,7 @@ fn descriptor_of(path: &Path) -> Result<String, Failure> {
     )))
 }
 
-/// The architecture that sources are built for: the device's.
+/// The architecture of a device.
 fn arch_of(spec: &DeviceSpec) -> Result<String, Failure> {
     let index = match spec {
         DeviceSpec::Emu(model) => return arch_of_model(model),

@@ -20,14 +20,13 @@ pub mod selfcheck;
 pub mod store;
 pub mod worker;
 
-use crate::cli::DeviceArgs;
 use crate::device::gpu::{Gpu, GpuOptions, NO_GPU};
 use crate::device::host::Host;
 use crate::device::{Device, DeviceInfo, DeviceSpec, Kind};
 use crate::exit::{Exit, Failure, OrExit as _, usage};
 use crate::report::Format;
 use crate::worker::message::Open;
-use crate::worker::{Program, Supervisor, WorkerError};
+use crate::worker::{Limits, Program, Supervisor, WorkerError};
 use anyhow::Context as _;
 use directories::ProjectDirs;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -123,11 +122,11 @@ pub(crate) fn format_of(format: Option<Format>, output: Option<&Path>) -> Result
 ///
 /// # Errors
 /// When the device cannot be opened.
-pub(crate) fn open_worker<'a>(on: &DeviceArgs, open: Open) -> Result<Supervisor<'a>, Failure> {
+pub(crate) fn open_worker<'a>(device: &DeviceSpec, limits: Limits, open: Open) -> Result<Supervisor<'a>, Failure> {
     let program = Program::this().context("this program cannot be started again as a worker").or_device()?;
-    let supervisor = Supervisor::open(program, open, on.limits(), &mut note).map_err(worker_failure)?;
+    let supervisor = Supervisor::open(program, open, limits, &mut note).map_err(worker_failure)?;
     let hello = supervisor.hello();
-    announce(&on.device, &hello.info, hello.environment.contains_key(NO_GPU));
+    announce(device, &hello.info, hello.environment.contains_key(NO_GPU));
     Ok(supervisor)
 }
 

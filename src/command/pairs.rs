@@ -60,7 +60,11 @@ pub(super) fn run(
     let inventory = inventory::read(&args.shapes, &args.read)?;
     let open = args.on.open(Some(PathBuf::from(builds.base)));
     let plan;
-    let mut supervisor = super::open_worker(&args.on, Open { candidate: Some(builds.candidate.to_owned()), ..open })?;
+    let mut supervisor = super::open_worker(
+        &args.on.device,
+        args.on.limits(),
+        Open { candidate: Some(builds.candidate.to_owned()), ..open },
+    )?;
     let info = supervisor.hello().info.clone();
     admits(&info)?;
     plan = Plan::new(&inventory, &args.select.selection(), CaseOptions { fp8: info.fp8, seed: args.seed });

@@ -134,11 +134,11 @@ struct Counted<'r> {
 /// Opens the device. A profiler that ends the process on the way costs the counters and nothing else: the device is then opened
 /// without it, and the reason is given.
 fn opened<'a>(args: &RunArgs, open: Open) -> Result<(Supervisor<'a>, Option<String>), Failure> {
-    match super::open_worker(&args.on, open.clone()) {
+    match super::open_worker(&args.on.device, args.on.limits(), open.clone()) {
         Err(failure)
             if open.counters.as_ref().is_some_and(|request| !request.only_count) && failure.exit == Exit::Device =>
         {
-            let supervisor = super::open_worker(&args.on, Open { counters: None, ..open })?;
+            let supervisor = super::open_worker(&args.on.device, args.on.limits(), Open { counters: None, ..open })?;
             let reason = format!("{:#}", failure.error);
             note(&format!("without counters, because the device could not be opened with the profiler: {reason}"));
             Ok((supervisor, Some(reason)))

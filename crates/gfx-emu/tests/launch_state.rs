@@ -59,7 +59,7 @@ fn hidden_arguments_of_every_code_object_version() {
             let out = device.buffer("out", &[0_u32; 11]);
             run(&mut device, [3, 2, 1], [32, 4, 1], 96, Args::default().u64(out).u32(5).done());
             let lds = 16 + 96;
-            assert_eq!(device.read::<u32>(out, 11), [32, 4, 96, 8, 32, 4, 96, 8, lds, 2, 5], "{arch:?} {version}");
+            assert_eq!(device.read::<u32>(out, 11), [32, 4, 96, 8, 32, 4, 96, 8, lds, 3, 5], "{arch:?} {version}");
         }
     }
 }

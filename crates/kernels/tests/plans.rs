@@ -1,7 +1,7 @@
 //! Plans: buffers and their contents, launches left out, optional and null pointers, layouts, hidden arguments.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use kbench_kernels::kernarg::{ArgValue, Dispatch, Hidden};
+use kbench_kernels::kernarg::ArgValue;
 use kbench_kernels::plan::Fill;
 use kbench_kernels::select::dtype_fits;
 use kbench_kernels::tree::KernelTree;
@@ -112,33 +112,6 @@ fn launches_that_set_up_come_first_and_are_not_all() {
     let order: Vec<(usize, bool)> = plan.launches.iter().map(|launch| (launch.index, launch.setup)).collect();
     assert_eq!(order, [(1, true), (0, false)]);
     assert!(planned(&setup).unwrap_err().contains("every launch is left out"));
-}
-
-#[test]
-fn hidden_arguments_by_kind() {
-    let dispatch = Dispatch {
-        grid: [5, 6, 7],
-        block: [64, 2, 1],
-        dynamic_lds: 512,
-        private_base: 0x0001_0000_0000_0000,
-        shared_base: 0x0002_0000_0000_0000,
-    };
-    for (kind, wanted) in [
-        ("hidden_block_count_x", 5),
-        ("hidden_block_count_z", 7),
-        ("hidden_group_size_y", 2),
-        ("hidden_remainder_x", 0),
-        ("hidden_global_offset_z", 0),
-        ("hidden_grid_dims", 3),
-        ("hidden_dynamic_lds_size", 512),
-        ("hidden_private_base", 0x1_0000),
-        ("hidden_shared_base", 0x2_0000),
-        ("hidden_queue_ptr", 0),
-        ("hidden_none", 0),
-    ] {
-        assert_eq!(Hidden::of_kind(kind).map(|hidden| hidden.value(&dispatch)), Some(wanted), "{kind}");
-    }
-    assert_eq!(Hidden::of_kind("global_buffer"), None);
 }
 
 #[test]

@@ -30,14 +30,19 @@ pub(super) fn groups(path: &Path) -> Outcome<Vec<Group>> {
     if groups.is_empty() { Err(no_counters(path)) } else { Ok(groups) }
 }
 
-/// The counters of all jobs, each once, and the kernels that they are counted of.
+/// The counters of all jobs, or of the one with this number (from 1), each once, and the kernels that they are counted of.
 ///
 /// # Errors
-/// When the file cannot be read, no job collects counters, or the jobs do not agree on the kernels: one replay of a case is for
-/// all of them.
-pub(super) fn request(path: &Path) -> Outcome<(What, KernelFilter)> {
+/// When the file cannot be read, has no such job, no job collects counters, or the jobs do not agree on the kernels: one replay
+/// of a case is for all of them.
+pub(super) fn request(path: &Path, only: Option<u32>) -> Outcome<(What, KernelFilter)> {
     let jobs = read(path)?;
-    let counting: Vec<(usize, &Job)> = (1..).zip(&jobs).filter(|(_, job)| !job.groups.is_empty()).collect();
+    if let Some(number) = only.filter(|number| *number as usize > jobs.len()) {
+        return Err(usage(format!("{}: there is no job {number}; it has {}", path.display(), jobs.len())));
+    }
+    let is_asked = |number: usize| only.is_none_or(|only| only as usize == number);
+    let counting: Vec<(usize, &Job)> =
+        (1..).zip(&jobs).filter(|(number, job)| is_asked(*number) && !job.groups.is_empty()).collect();
     let mut names: Vec<&str> = Vec::new();
     for name in counting.iter().flat_map(|(_, job)| job.groups.iter().flatten()) {
         if !names.contains(&name.as_str()) {
@@ -49,7 +54,7 @@ pub(super) fn request(path: &Path) -> Outcome<(What, KernelFilter)> {
     if let Some((other, _)) = counting.iter().find(|(_, job)| filter(job) != kernels) {
         return Err(usage(format!(
             "{}: jobs {first} and {other} choose different kernels (kernel_include_regex, kernel_exclude_regex), and a run counts those of all \
-             jobs in the same launches: give both the same, or one file a job and run each",
+             jobs in the same launches: run them one by one (--job {first}, --job {other})",
             path.display()
         )));
     }

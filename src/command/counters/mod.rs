@@ -4,14 +4,13 @@ mod import;
 mod jobs;
 mod run;
 
-use super::{announce, note, worker_failure};
+use super::open_worker;
 use crate::cli::{CountersArgs, CountersCommand, CountersFormat, CountersListArgs, CountersPlanArgs};
 use crate::counters::{NotCounted, Survey, Surveyed, What};
-use crate::device::gpu::NO_GPU;
 use crate::device::{DeviceInfo, DeviceSpec};
 use crate::exit::{Exit, OrExit as _, Outcome, from_output, usage};
+use crate::worker::Limits;
 use crate::worker::message::Open;
-use crate::worker::{Limits, Program, Supervisor};
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use kbench_counters::Catalog;
@@ -46,10 +45,8 @@ fn ask(device: &DeviceSpec, survey: Survey) -> Outcome<Asked> {
         return Err(usage(NotCounted::host().reason));
     }
     let open = Open { survey: Some(survey), ..Open::new(device, Fp8Flavor::Ocp, None, None) };
-    let program = Program::this().context("this program cannot be started again as a worker").or_device()?;
-    let supervisor = Supervisor::open(program, open, Limits::default(), &mut note).map_err(worker_failure)?;
+    let supervisor = open_worker(device, Limits::default(), open)?;
     let hello = supervisor.hello();
-    announce(device, &hello.info, hello.environment.contains_key(NO_GPU));
     let surveyed = hello.surveyed.as_deref().cloned().context("the device's process did not answer").or_device()?;
     Ok(Asked { info: hello.info.clone(), surveyed })
 }

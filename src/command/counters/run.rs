@@ -25,7 +25,7 @@ pub(super) fn run(args: &CountersRunArgs) -> Outcome {
     }
     let asked = match &args.input {
         Some(path) => {
-            let (what, kernels) = jobs::request(path)?;
+            let (what, kernels) = jobs::request(path, args.job)?;
             Request { kernels, ..Request::new(what) }
         }
         None => args.run.counters().unwrap_or_else(|| Request::new(What::Set(DEFAULT_SET.to_owned()))),

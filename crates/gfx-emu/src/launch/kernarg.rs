@@ -4,17 +4,8 @@ use super::Launch;
 use crate::exec::{PRIVATE_BASE, SHARED_BASE};
 use kbench_code_object::{Kernel, ValueKind};
 
-/// Grid dimensions in use: the last one that is larger than 1.
-pub(super) fn grid_dims(launch: &Launch) -> u16 {
-    let used = |axis: usize| launch.grid[axis] > 1 || launch.block[axis] > 1;
-    if used(2) {
-        3
-    } else if used(1) {
-        2
-    } else {
-        1
-    }
-}
+/// Dimensions of every dispatch: HIP launches with three, also where two of them are 1.
+const GRID_DIMS: u16 = 3;
 
 /// Kernel argument segments begin at multiples of 16 bytes and compilers count on whole units of it: they widen the load of
 /// the last arguments (three dwords to four, seven to eight) past the size that the metadata states.
@@ -49,7 +40,7 @@ fn hidden(kind: &ValueKind, launch: &Launch) -> u64 {
         ValueKind::HiddenGroupSizeX => bx,
         ValueKind::HiddenGroupSizeY => by,
         ValueKind::HiddenGroupSizeZ => bz,
-        ValueKind::HiddenGridDims => u64::from(grid_dims(launch)),
+        ValueKind::HiddenGridDims => GRID_DIMS.into(),
         ValueKind::HiddenDynamicLdsSize => u64::from(launch.dynamic_lds),
         ValueKind::HiddenPrivateBase => PRIVATE_BASE >> 32,
         ValueKind::HiddenSharedBase => SHARED_BASE >> 32,
@@ -63,7 +54,7 @@ pub(super) fn packet(kernel: &Kernel, launch: &Launch, kernel_object: u64, kerna
     let mut put = |offset: usize, bytes: &[u8]| packet[offset..offset + bytes.len()].copy_from_slice(bytes);
     // Header: kernel dispatch (2), system-scope acquire and release fences.
     put(0, &0x0b02_u16.to_le_bytes());
-    put(2, &grid_dims(launch).to_le_bytes());
+    put(2, &GRID_DIMS.to_le_bytes());
     for axis in 0..3 {
         put(4 + axis * 2, &(launch.block[axis] as u16).to_le_bytes());
         put(12 + axis * 4, &launch.grid[axis].wrapping_mul(launch.block[axis]).to_le_bytes());

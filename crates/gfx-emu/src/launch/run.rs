@@ -10,7 +10,7 @@ use crate::isa::{Arch, Class, Op};
 use crate::mem::{Memory, MemoryError};
 use crate::program::Program;
 use crate::traffic::{Shape, Traffic};
-use kbench_code_object::Kernel;
+use kbench_code_object::{Kernel, LaunchShape, Target};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Mutex;
@@ -169,7 +169,7 @@ pub fn launch(
     let first = module.code_start();
     let program = module.program(memory, compiler)?;
     let code_base = module.base() + first;
-    let per_cu = occupancy(kernel, launch, options);
+    let per_cu = occupancy(kernel, module.object().arch(), launch, options);
     let resident = options.cus_per_xcd.max(1) as usize * per_cu as usize;
 
     let mark = memory.mark();
@@ -273,17 +273,13 @@ fn check(kernel: &Kernel, launch: &Launch, options: &Options) -> Result<usize, L
     Ok(lds as usize)
 }
 
-/// Workgroups that fit on a CU: by waves (8 a SIMD, fewer with many registers) and by LDS.
-fn occupancy(kernel: &Kernel, launch: &Launch, options: &Options) -> u32 {
-    let (vgprs, agprs) = registers(kernel);
-    let total = u32::from(vgprs + agprs).div_ceil(8) * 8;
-    let waves_per_simd = (512 / total.max(8)).clamp(1, 8);
-    let waves = launch.work_items().div_ceil(64) as u32;
-    let by_waves = waves_per_simd * 4 / waves.max(1);
-    let granule = if options.arch == Arch::Gfx950 { 1280 } else { 512 };
-    let lds = (kernel.lds_bytes + launch.dynamic_lds).div_ceil(granule) * granule;
-    let by_lds = options.lds_per_cu.checked_div(lds).unwrap_or(u32::MAX);
-    by_waves.min(by_lds).clamp(1, 32)
+/// Workgroups that a CU holds at once: as many as the processor can, and as the device's LDS is for. One that passed [`check`]
+/// runs in any case, also where a device file gives a CU more LDS than its processor has.
+fn occupancy(kernel: &Kernel, target: &Target, launch: &Launch, options: &Options) -> u32 {
+    let shape = LaunchShape { block: launch.work_items() as u32, dynamic_lds_bytes: launch.dynamic_lds };
+    let by_processor = kernel.occupancy(target, shape).map_or(1, |occupancy| occupancy.workgroups);
+    let by_lds = options.lds_per_cu.checked_div(kernel.lds_bytes + launch.dynamic_lds).unwrap_or(u32::MAX);
+    by_processor.min(by_lds).max(1)
 }
 
 /// `count` indices of `0..total`: first, last, and others evenly between.

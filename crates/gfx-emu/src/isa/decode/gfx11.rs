@@ -2,7 +2,7 @@
 
 use super::super::inst::{Dual, Encoding, Inst, Operand};
 use super::super::table::{OperandType, Row, Space};
-use super::memory::{ds_operands, plain_scalar, scalar_offset, sign_extend};
+use super::memory::{ds_operands, plain_scalar, scalar_offset, segment, sign_extend};
 use super::vector::{second_source, source, vop3, vop3p};
 use super::{Bad, Fail, Literal, NULL, REGISTER, RESERVED, RESERVED_ENCODING, Words, bits, scalar, vector};
 use crate::isa::WaveSize;
@@ -104,12 +104,7 @@ fn ds(words: &mut Words, first: u32) -> Result<Inst, Fail> {
 
 /// FLAT, GLOBAL and SCRATCH.
 fn flat(words: &mut Words, first: u32) -> Result<Inst, Fail> {
-    let (space, enc) = match bits(first, 16, 2) {
-        0 => (Space::Flat, Encoding::Flat),
-        1 => (Space::Scratch, Encoding::Scratch),
-        2 => (Space::Global, Encoding::Global),
-        _ => return Err(Bad("reserved segment").into()),
-    };
+    let (space, enc) = segment(bits(first, 16, 2))?;
     let row = words.row(space, bits(first, 18, 7))?;
     let wide = words.pair(first)?;
     let mut inst = words.inst(row, enc);

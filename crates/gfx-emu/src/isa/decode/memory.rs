@@ -108,14 +108,19 @@ fn field(arch: Arch, kind: OperandType, code: u32, acc: bool) -> Result<Operand,
     }
 }
 
+/// What the segment field of a flat instruction selects; it lies elsewhere in each generation.
+pub(super) fn segment(field: u32) -> Result<(Space, Encoding), Fail> {
+    match field {
+        0 => Ok((Space::Flat, Encoding::Flat)),
+        1 => Ok((Space::Scratch, Encoding::Scratch)),
+        2 => Ok((Space::Global, Encoding::Global)),
+        _ => Err(Bad("reserved segment").into()),
+    }
+}
+
 /// FLAT, GLOBAL and SCRATCH.
 pub(super) fn flat(words: &mut Words, first: u32) -> Result<Inst, Fail> {
-    let (space, enc) = match bits(first, 14, 2) {
-        0 => (Space::Flat, Encoding::Flat),
-        1 => (Space::Scratch, Encoding::Scratch),
-        2 => (Space::Global, Encoding::Global),
-        _ => return Err(Bad("reserved segment").into()),
-    };
+    let (space, enc) = segment(bits(first, 14, 2))?;
     let row = words.row(space, bits(first, 18, 7))?;
     let wide = words.pair(first)?;
     let mut inst = words.inst(row, enc);
