@@ -129,7 +129,9 @@ impl Resource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BoundError {
     /// The clock of the device is not public.
-    #[error("no bound for {0}: its peak engine clock is not known; give one in a model of your own (`clock_mhz`)")]
+    #[error(
+        "no bound for {0}: its peak engine clock is not known; give one in a model of your own (`clock_mhz`; `kbench emu --device FILE.toml`)"
+    )]
     NoClock(String),
     /// An executed matrix instruction has no cycles in the model.
     #[error("no bound for {model}: it has no cycles for `{operation}`")]
