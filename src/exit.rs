@@ -77,6 +77,18 @@ pub fn usage(message: impl std::fmt::Display) -> Failure {
     Failure { exit: Exit::Usage, error: anyhow::anyhow!("{message}") }
 }
 
+/// The report of a command whose exit code says more than the report: a reader that went away (`kbench … | head`) has what it
+/// wanted, and what was found still is the exit code.
+///
+/// # Errors
+/// When it could not be written for another reason.
+pub fn reported(written: std::io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(from_output),
+    }
+}
+
 /// A failed write to standard output. A closed pipe (`kbench … | head`) is not an error.
 pub fn from_output(error: std::io::Error) -> Failure {
     let exit = if error.kind() == std::io::ErrorKind::BrokenPipe { Exit::Ok } else { Exit::Device };

@@ -5,14 +5,15 @@ mod pair;
 pub(crate) use pair::OTHER_FAILED;
 pub use pair::{PairResult, PairRule, PairSamples, run_pair};
 
-use crate::counters::Counting;
+use crate::counters::{CaseFacts, Counting};
 use crate::device::{Device, DeviceError, Floor, Kind, Means, Peaks, Prepared};
 use crate::measure::{Batch, Cache, LaunchError, Launcher, MeasureError, Measurement, Protocol, TimeSource, measure};
 use crate::plan::Planned;
 use crate::report::document::{BuildDoc, CaseResult, Stages, Status, VerifyDoc, WarningDoc};
 use crate::report::units;
 use crate::worker::message::Notice;
-use kbench_counters::metric::Kind as CounterKind;
+use kbench_counters::metric::{self, Compulsory, Kind as CounterKind};
+use kbench_workload::{Dtype, Work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -190,13 +191,50 @@ fn count(
         let unknown = if emulated { CounterKind::Model } else { CounterKind::Measured };
         known.get(name).copied().unwrap_or(unknown)
     };
-    let duration_ns = result.timing.as_ref().map(|timing| timing.median_ns);
+    let facts = facts(result, prepared.cache().0);
     let mut passed = |pass, of| watch.notice(Notice::CountPass { pass, of });
-    match counting.count(prepared, duration_ns, &kind_of, &mut passed) {
+    match counting.count(prepared, &facts, &kind_of, &mut passed) {
         Some(Ok(counted)) => result.set_counted(counted),
         Some(Err(reason)) => result.set_not_counted(reason),
         None => {}
     }
+}
+
+/// What counters are judged by.
+fn facts(result: &CaseResult, cache: Cache) -> CaseFacts {
+    // A sample of the workgroups does a part of the work.
+    let whole = result.work.as_ref().filter(|_| result.sampled().is_none());
+    CaseFacts {
+        duration_ns: result.timing.as_ref().map(|timing| timing.median_ns),
+        compulsory: whole.map(compulsory),
+        cache: Some(match cache {
+            Cache::Cold => metric::Cache::Cold,
+            Cache::Warm => metric::Cache::Warm,
+        }),
+    }
+}
+
+/// The work that counters can be held against.
+fn compulsory(work: &Work) -> Compulsory {
+    let mut matrix_flops: BTreeMap<String, u128> = BTreeMap::new();
+    for (dtype, flops) in &work.flops {
+        if let Some(name) = matrix_input(*dtype) {
+            *matrix_flops.entry(name.to_owned()).or_default() += flops;
+        }
+    }
+    Compulsory { bytes_read: work.bytes_read, bytes_written: work.bytes_written, matrix_flops }
+}
+
+/// The matrix counters of a dtype. f32 and f64 have none here: vector instructions do them as well, and in most families only they do.
+fn matrix_input(dtype: Dtype) -> Option<&'static str> {
+    Some(match dtype {
+        Dtype::F16 => "f16",
+        Dtype::Bf16 => "bf16",
+        Dtype::Fp8E4m3fn | Dtype::Fp8E4m3fnuz | Dtype::Fp8E5m2 | Dtype::Fp8E5m2fnuz => "f8",
+        Dtype::Fp4E2m1 => "f6f4",
+        Dtype::I8 => "i8",
+        _ => return None,
+    })
 }
 
 /// How a case ends that ended in this before it was timed: what the device cannot hold, or nothing runs, is left out; all else is a failure, a refusal
@@ -336,18 +374,22 @@ fn not_verified(result: &CaseResult, when: &str) -> Option<String> {
     })
 }
 
-/// Refuses a time that cannot be true.
-fn judge(mut result: CaseResult, measured: &Measurement, floor: Option<&Floor>) -> CaseResult {
-    if let Some(floor) = floor
-        && measured.time().ns < floor.ns * (1.0 - FLOOR_SLACK)
-    {
-        let reason = format!(
+/// Why a time cannot be true, when it is below the floor.
+fn beats(measured_ns: f64, floor: &Floor) -> Option<String> {
+    (measured_ns < floor.ns * (1.0 - FLOOR_SLACK)).then(|| {
+        format!(
             "beats its floor: {} measured, {} needed by {} alone at peak; the work model, the cache state or the \
              peaks are wrong (`kbench peaks` measures them again)",
-            units::time(measured.time().ns, 4),
+            units::time(measured_ns, 4),
             units::time(floor.ns, 4),
             floor.limiter
-        );
+        )
+    })
+}
+
+/// Refuses a time that cannot be true.
+fn judge(mut result: CaseResult, measured: &Measurement, floor: Option<&Floor>) -> CaseResult {
+    if let Some(reason) = floor.and_then(|floor| beats(measured.time().ns, floor)) {
         result.achieved = None;
         return result.ended(Status::Failed, reason);
     }

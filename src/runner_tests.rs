@@ -69,7 +69,8 @@ impl Device for Scripted {
 
 impl Prepared for ScriptedCase {
     fn build(&self) -> Build {
-        Build { origin: "builtin", file: "scripted".into(), arch: "none".into(), sha256: None, resources: None }
+        let (file, arch) = ("scripted".into(), "none".into());
+        Build { origin: "builtin", file, arch, sha256: None, kernels: Vec::new(), resources: None }
     }
 
     fn cache(&self) -> (Cache, Option<String>) {

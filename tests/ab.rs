@@ -238,6 +238,32 @@ fn a_candidate_without_a_kernel_for_the_case_says_so() {
     );
 }
 
+/// Times that cannot be true are no comparison.
+#[test]
+fn times_below_the_floor_are_refused() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", "family,dtype,shape,calls\nrmsnorm,bf16,rows=512 hidden=1024,96\n");
+    let mut command = pair(&bench, "builtin", "builtin", "emu");
+    command.args(["--time-budget", "5s", "--json", "ab.json"]).env("ROCM_EMU_CLOCK", "scale=0.05x;cv=1%");
+    let output = command.output().unwrap();
+    let document: Value = serde_json::from_str(&bench.read("ab.json")).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{document:#}");
+    assert!(document["not_compared"][0]["reason"].as_str().unwrap().contains("beats its floor"), "{document:#}");
+}
+
+/// A case that cannot be made is not silently left out of a strict gate.
+#[test]
+fn a_case_that_cannot_be_made_is_told() {
+    let bench = Bench::new();
+    bench.file("shapes.csv", &format!("{SHAPES}gemm,bf16,m=16 n=0 k=64,900\n"));
+    let mut command = pair(&bench, "builtin", "builtin", "emu");
+    let output = command.args(["--gate", "insts:+2%", "--strict", "--json", "ab.json"]).output().unwrap();
+    let document: Value = serde_json::from_str(&bench.read("ab.json")).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{document:#}");
+    let told = &document["not_compared"][0];
+    assert!(told["family"] == "gemm" && !told["reason"].as_str().unwrap().is_empty(), "{told}");
+}
+
 /// A change of one kernel is none of the machine code of another in the same file.
 #[test]
 fn machine_code_is_that_of_the_kernels_that_ran() {

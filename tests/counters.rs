@@ -150,3 +150,72 @@ fn runs_of_rocprofv3_become_metrics() {
     assert!(refusal(&["import", &text(&path("a.db")), "--agent", "9"]).contains("Agent 4"));
     assert!(refusal(&["import", &text(&path("a_agent_info.csv"))]).contains("counter_collection"));
 }
+
+/// A run in `NAME_counter_collection.csv`, with its agents beside it.
+fn csv(folder: &TempDir, name: &str, run: &Run) -> String {
+    let path = |kind: &str| folder.path().join(format!("{name}_{kind}.csv"));
+    write_counter_collection(&path("counter_collection"), run).unwrap();
+    write_agent_info(&path("agent_info"), run).unwrap();
+    path("counter_collection").display().to_string()
+}
+
+/// A later run, which nobody takes for [`recorded`].
+fn later(by: u64) -> Run {
+    let mut run = recorded();
+    run.dispatches[0].start_ns += by;
+    run.dispatches[0].end_ns += by;
+    run
+}
+
+/// `Agent 4` of one file is not `Agent 4` of another.
+#[test]
+fn agents_of_several_devices_are_not_joined() {
+    let folder = TempDir::new().unwrap();
+    let first = csv(&folder, "first", &recorded());
+    let changed = |name: &str, change: &dyn Fn(&mut Agent)| {
+        let mut run = later(5000);
+        change(&mut run.agents[0]);
+        csv(&folder, name, &run)
+    };
+    let emulated = changed("emulated", &|agent| agent.product.push_str(" (emulated)"));
+    let older = changed("older", &|agent| agent.name = "gfx90a".to_owned());
+    let parted = changed("parted", &|agent| {
+        agent.numbers.insert("Cu_Count".to_owned(), 38);
+    });
+    let host = changed("host", &|agent| agent.kind = AgentKind::Cpu);
+    let words = ["MI300X (emulated)", "gfx942 and gfx90a", "Cu_Count 304 and 38", "a GPU and a CPU"];
+    for (second, words) in [&emulated, &older, &parted, &host].into_iter().zip(words) {
+        for pair in [[&first, second], [second, &first]] {
+            let said = refusal(&["import", pair[0], pair[1]]);
+            assert!(said.contains("Agent 4") && said.contains(&first) && said.contains(second.as_str()), "{said}");
+            assert!(pair[1] == &first || said.contains(words), "{said}");
+        }
+    }
+    // Another GPU of the same model: only its place differs.
+    let twin = changed("twin", &|agent| {
+        agent.node_id = 5;
+        agent.numbers.insert("Location_Id".to_owned(), 9);
+    });
+    assert_eq!(document(&["import", &first, &twin, "--format", "json"])["cases"][0]["calls"], 2);
+}
+
+/// One launch that comes again is refused, whatever else a file holds; other counters of the same launch are a pass of their own.
+#[test]
+fn a_launch_of_two_files_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let first = csv(&folder, "first", &recorded());
+    let mut run = recorded();
+    run.dispatches.push(Dispatch { dispatch_id: 2, ..later(5000).dispatches.remove(0) });
+    let longer = csv(&folder, "longer", &run);
+    for pair in [[&first, &longer], [&longer, &first]] {
+        let said = refusal(&["import", pair[0], pair[1]]);
+        assert!(said.contains("dispatch 1 (add(float*))") && said.contains("count twice"), "{said}");
+        assert!(said.contains(&first) && said.contains(&longer), "{said}");
+        assert_eq!(said.contains("some of its launches"), pair[1] == &longer, "{said}");
+    }
+    let mut run = recorded();
+    run.dispatches[0].counters.remove("TCC_HIT_sum");
+    let pass = csv(&folder, "pass", &run);
+    let found = document(&["import", &first, &pass, "--format", "json"]);
+    assert_eq!(found["cases"][0]["counters"]["TCC_MISS"]["value"], 10.0);
+}

@@ -9,7 +9,7 @@ use kbench::report::document::CaseResult;
 use kbench::report::{RunDocument, Status};
 use kbench::worker::frame;
 use kbench::worker::message::{Open, ToChild};
-use kbench_counters::metric::Kind;
+use kbench_counters::metric::{ColdVerdict, Kind};
 use kbench_workload::Fp8Flavor;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -385,4 +385,89 @@ fn the_profiler_is_configured_while_the_process_has_one_thread() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(threads, 1);
+}
+
+/// Counts a shape with a fault of the SDK.
+fn faulty(bench: &Bench, shapes: &str, more: &[&str], variables: &[(&str, &str)]) -> (RunDocument, String) {
+    bench.file("shapes.csv", &format!("family,dtype,shape,calls\n{shapes}"));
+    let _ = std::fs::remove_file(bench.dir.path().join("run.json"));
+    let arguments = [&COUNT[..], &["-o", "run.json"], more].concat();
+    let (_, _, error) = said(bench, &arguments, variables);
+    (RunDocument::read(&bench.dir.path().join("run.json")).unwrap_or_else(|why| panic!("{why}: {error}")), error)
+}
+
+const SMALL_GEMM: &str = "gemm,bf16,m=64 n=64 k=64,10\n";
+
+/// A ring that drops parts of a launch's values leaves no whole launch, so no file may have one.
+#[test]
+fn launches_that_came_in_part_are_not_in_files() {
+    let bench = Bench::new();
+    let list = ["--pmc", "TCC_HIT,TCC_MISS,TCC_REQ,TCC_EA0_RDREQ", "-d", "out"];
+    let (whole, _) = faulty(&bench, SMALL_GEMM, &list, &[]);
+    let missed = value(&whole.cases[0], "TCC_MISS");
+    std::fs::remove_dir_all(bench.dir.path().join("out")).unwrap();
+    let small = [&list[..], &["--ring-size", "8KiB", "--ring-policy", "drop-newest"]].concat();
+    let (part, _) = faulty(&bench, SMALL_GEMM, &small, &[]);
+    let counting = part.cases[0].counting.as_ref().unwrap();
+    assert!(counting.reconciliation.as_ref().unwrap().partial > 0, "{counting:?}");
+    let told = |line: &String| line.contains("are not in rocprofv3's files");
+    assert!(counting.incomplete.iter().any(told), "{counting:?}");
+    let csv = std::fs::read_to_string(bench.dir.path().join("out/kbench_counter_collection.csv")).unwrap_or_default();
+    for line in csv.lines().filter(|line| line.contains("TCC_MISS")) {
+        assert!(line.split(',').any(|cell| cell.trim_matches('"').parse() == Ok(missed)), "{line}");
+    }
+}
+
+#[test]
+fn values_that_cannot_be_placed_make_a_case_incomplete() {
+    let bench = Bench::new();
+    let variables = |fault| [("ROCM_EMU_SDK_VERSION", "1.3.0"), ("ROCM_EMU_SDK_FAULT", fault)];
+    let list = ["--pmc", "TCC_HIT,SQ_WAVES"];
+    let (lost, _) = faulty(&bench, SMALL_GEMM, &list, &variables("status@query_record_counter_id=5"));
+    let counting = lost.cases[0].counting.as_ref().unwrap();
+    let launches = counting.reconciliation.as_ref().unwrap();
+    assert!(launches.partial == launches.launched && launches.malformed > 0, "{counting:?}");
+    assert!(counting.incomplete.iter().any(|line| line.contains("could not be understood")), "{counting:?}");
+    let (twice, _) = faulty(&bench, SMALL_GEMM, &list, &variables("status@query_record_dimension_position=5"));
+    let counting = twice.cases[0].counting.as_ref().unwrap();
+    let launches = counting.reconciliation.as_ref().unwrap();
+    assert_eq!((launches.partial, launches.rejected), (0, launches.launched), "{counting:?}");
+    assert!(counting.incomplete[0].contains("twice"), "{counting:?}");
+}
+
+#[test]
+fn launches_that_the_sdk_saw_are_no_unregistered_library() {
+    let bench = Bench::new();
+    let (run, error) = faulty(&bench, SMALL_GEMM, &["--pmc", "SQ_WAVES"], &[("ROCM_EMU_SDK_FAULT", "lose=1")]);
+    let failed = run.cases[0].counting.as_ref().and_then(|counting| counting.failed.clone());
+    let failed = failed.unwrap_or_else(|| panic!("{error}"));
+    assert!(failed.contains("saw 3 launches") && !failed.contains("rocprofiler-register"), "{failed}");
+    let two = format!("{SMALL_GEMM}gemm,bf16,m=64 n=128 k=64,10\n");
+    let (run, _) = faulty(&bench, &two, &["--pmc", "SQ_WAVES"], &[("ROCM_EMU_SDK_FAULT", "unregistered")]);
+    let reason = |index: usize| run.cases[index].counting.as_ref().unwrap().failed.clone().unwrap();
+    // Nothing is replayed twice for an SDK that sees nothing: one launch told enough.
+    assert!(reason(0).contains("no record of 1 counted") && reason(0) == reason(1), "{}", reason(0));
+}
+
+/// What is counted is held against what the case must do: a GEMM that does just that has no mark.
+#[test]
+fn a_case_is_held_against_its_compulsory_work() {
+    let bench = Bench::new();
+    let shape = "gemm,bf16,m=128 n=1024 k=1024,48\n";
+    let list = ["--pmc", "fabric_read_bytes,mfma_flops_bf16"];
+    let marks = |variables: &[(&str, &str)]| {
+        let (run, _) = faulty(&bench, shape, &list, variables);
+        let case = run.cases[0].clone();
+        assert_eq!(case.status, Status::Ok);
+        let mark = |name: &str| case.counters[name].suspicious.clone();
+        (mark("fabric_read_bytes"), mark("mfma_flops_bf16"), case.counting.unwrap().cold)
+    };
+    let (read, flops, cold) = marks(&[]);
+    assert_eq!((read, flops), (None, None));
+    assert!(matches!(cold, Some(ColdVerdict::Cold { memory_side_cache: true, .. })), "{cold:?}");
+    // Of some of a case's kernels not all of its work can be expected.
+    let filter = "jobs:\n  - pmc: [mfma_flops_bf16]\n    kernel_include_regex: gemm\n";
+    bench.file("one.yaml", filter);
+    let (run, _) = faulty(&bench, shape, &["-i", "one.yaml"], &[]);
+    assert_eq!(run.cases[0].counting.as_ref().unwrap().cold, None);
 }

@@ -83,6 +83,8 @@ fn every_row_of_an_emulated_run_is_verified_with_a_bound() {
         let bound = case.bound.as_ref().unwrap();
         assert!(bound.ns > 0.0 && !bound.limiter.is_empty());
         assert!(case.counters["SQ_WAVES"].value.unwrap() > 0.0);
+        let launched: Vec<&str> = case.launches.iter().map(|launch| launch.kernel.as_str()).collect();
+        assert_eq!(case.build.as_ref().unwrap().kernels, launched);
     }
 }
 

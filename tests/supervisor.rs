@@ -47,6 +47,7 @@ done
 struct Bench {
     dir: TempDir,
     plan: Plan,
+    device: DeviceSpec,
 }
 
 /// What a run told.
@@ -113,7 +114,7 @@ impl Bench {
         let mut case = CaseResult::new(&plan.cases[0]);
         case.status = Status::Ok;
         std::fs::write(dir.path().join("case.json"), serde_json::to_vec(&case).unwrap()).unwrap();
-        let bench = Self { dir, plan };
+        let bench = Self { dir, plan, device: DeviceSpec::Host };
         bench.hello(frame::VERSION, &[]);
         bench
     }
@@ -140,7 +141,7 @@ impl Bench {
         let folder = self.dir.path().display();
         let text = format!("cd '{folder}' || exit 9\n{PRELUDE}{script}");
         let program = Program { path: "/bin/sh".into(), arguments: vec!["-c".into(), text.into()] };
-        let open = Open::new(&DeviceSpec::Host, Fp8Flavor::Ocp, None, None);
+        let open = Open::new(&self.device, Fp8Flavor::Ocp, None, None);
         Supervisor::open(program, open, limits(), &mut |_| {})
     }
 
@@ -155,7 +156,10 @@ impl Bench {
     }
 
     fn run_script(&self, script: &str, told: &mut Told, stop: &AtomicBool) {
-        let mut supervisor = self.open(script).unwrap();
+        self.run_all(self.open(script).unwrap(), told, stop);
+    }
+
+    fn run_all<'a>(&'a self, mut supervisor: Supervisor<'a>, told: &mut Told, stop: &AtomicBool) {
         let tasks: Vec<Task<'_>> = self
             .plan
             .cases
@@ -329,20 +333,84 @@ fn two_devices_share_the_cases() {
     assert!(ran_on("host") > 0 && ran_on("emu:mi300x") > 0 && ran_on("host") + ran_on("emu:mi300x") == 6);
 }
 
+/// What a child begins with that is not the first one: `ELSE` is what it says instead of the first one's hello.
+const SECOND: &str = r#"if [ "$(wc -l < pids)" -ge 2 ]; then ELSE; fi"#;
+
+/// The first child's answer to a question for peaks, which it gives when the second child speaks.
+const PEAKS: &str = r#"
+say "$(cat hello.json)"
+hear
+until [ -e spoken ]; do sleep 0.05; done; sleep 0.5
+say '{"Peaks":{"bandwidth":[],"gflops":[],"source":""}}'
+while hear; do case "$payload" in *'"Job"'*) result ;; '"Stop"') exit 0 ;; esac; done
+"#;
+
+/// The second child is of a device with another name.
+const OTHER: &str = r#"touch spoken; say "$(sed 's/scripted"/other"/' hello.json)"; hear; exit 0"#;
+
+/// The second child's device cannot be opened; it ends as the worker does.
+const REFUSED: &str = r#"touch spoken; say '{"Refused":{"usage":false,"message":"no such GPU"}}'; exit 0"#;
+
 #[test]
-fn a_device_unlike_the_first_is_left_out() {
-    let bench = Bench::new(4);
-    bench.hello(frame::VERSION, &["emu:mi300x"]);
-    // The second child is of a device with another name.
-    let hello = r#"[ "$(wc -l < pids)" -ge 2 ] && sed -i 's/scripted"/other"/' hello.json"#;
+fn a_device_unlike_the_first_is_left_out_once() {
+    for (second, words) in [(OTHER, "other (gfx942, 1 units)"), (REFUSED, "no such GPU")] {
+        let bench = Bench::new(4);
+        bench.hello(frame::VERSION, &["emu:mi300x"]);
+        let mut told = Told::default();
+        // Each job waits until the second child has been refused, and for what would be started after it.
+        let on_job = r#"until [ -e spoken ]; do sleep 0.05; done; sleep 0.3; result"#;
+        let script = format!("{}\n{}", SECOND.replace("ELSE", second), LOOP.replace("ON_JOB", on_job));
+        bench.run_script(&script, &mut told, &AtomicBool::new(false));
+        assert_eq!(told.statuses(), [Status::Ok; 4]);
+        assert!(told.results.values().all(|case| case.device.as_deref() == Some("host")));
+        let about: Vec<&String> = told.lines.iter().filter(|line| line.contains("emu:mi300x")).collect();
+        assert!(about.len() == 1 && about[0].contains(words), "{:?}", told.lines);
+        assert_eq!(bench.pids().len(), 2, "it is not started again");
+    }
+}
+
+/// While the first child's peaks are waited for, too.
+#[test]
+fn a_device_that_answers_while_peaks_are_measured_is_looked_at_like_any_other() {
+    for (second, words) in [(OTHER, "other (gfx942, 1 units)"), (REFUSED, "no such GPU")] {
+        let bench = Bench::new(3);
+        bench.hello(frame::VERSION, &["emu:mi300x"]);
+        let mut supervisor = bench.open(&format!("{}\n{PEAKS}", SECOND.replace("ELSE", second))).unwrap();
+        supervisor.peaks(&mut |_| {}).unwrap();
+        let mut told = Told::default();
+        bench.run_all(supervisor, &mut told, &AtomicBool::new(false));
+        assert_eq!(told.statuses(), [Status::Ok; 3]);
+        assert!(told.results.values().all(|case| case.device.as_deref() == Some("host")));
+        let about: Vec<&String> = told.lines.iter().filter(|line| line.contains("emu:mi300x")).collect();
+        assert!(about.len() == 1 && about[0].contains(words), "{:?}", told.lines);
+        assert_eq!(bench.pids().len(), 2, "it is not started again");
+    }
+}
+
+/// `hip:all` is no device that ran a case.
+#[test]
+fn the_first_of_all_devices_goes_by_its_own_number() {
+    let bench = Bench { device: DeviceSpec::HipAll, ..Bench::new(4) };
+    bench.hello(frame::VERSION, &["hip:1"]);
+    // Each child keeps what it was opened with. The first one dies when both have a case; the second one answers when the
+    // one that followed the first has a case too.
+    let script = format!(
+        "printf '%s\\n' \"$payload\" | sed 's/.*\"device\":\"\\([^\"]*\\)\".*/\\1/' >> opened\n{}",
+        LOOP.replace(
+            "ON_JOB",
+            r#"touch "busy.$$"
+               [ "$(head -n 1 pids)" = $$ ] && most=2 || most=3
+               until [ "$(ls busy.* | wc -l)" -ge $most ]; do sleep 0.05; done
+               [ $most = 2 ] && kill -ABRT $$
+               result"#
+        )
+    );
     let mut told = Told::default();
-    // The first job waits until the second child has been refused.
-    let on_job = r#"until grep -q other hello.json; do sleep 0.05; done; sleep 0.3; result"#;
-    bench.run_script(&format!("{hello}\n{}", LOOP.replace("ON_JOB", on_job)), &mut told, &AtomicBool::new(false));
-    assert_eq!(told.statuses(), [Status::Ok; 4]);
-    assert!(told.results.values().all(|case| case.device.as_deref() == Some("host")));
-    let line = told.lines.iter().find(|line| line.contains("left out")).unwrap_or_else(|| panic!("{:?}", told.lines));
-    assert!(line.contains("emu:mi300x") && line.contains("other (gfx942, 1 units)"), "{line}");
+    bench.run_script(&script, &mut told, &AtomicBool::new(false));
+    let opened = std::fs::read_to_string(bench.dir.path().join("opened")).unwrap();
+    assert_eq!(opened.lines().collect::<Vec<_>>(), ["hip:all", "hip:1", "hip:0"]);
+    let devices: Vec<&str> = told.results.values().filter_map(|case| case.device.as_deref()).collect();
+    assert!(devices.contains(&"hip:0") && devices.iter().all(|device| *device != "hip:all"), "{devices:?}");
 }
 
 #[test]

@@ -38,20 +38,18 @@ pub fn run(args: &AbArgs) -> Outcome {
     let builds = Builds::new(args)?;
     let correction = args.judge.correction.into();
     let asked = pairs::Builds { base: &builds.base, candidate: &builds.candidate, rule, correction, times: 1 };
-    let Ran { info, pairs, rule, interrupted } = pairs::run(&args.pair, &asked, |_| Ok(()))?;
+    let Ran { info, mut pairs, rule, not_made, interrupted } = pairs::run(&args.pair, &asked, |_| Ok(()))?;
+    pairs.extend(not_made);
     let (labels, judged) = ([args.base.as_str(), &args.cand], (&rule, correction));
     let mut comparison = compare_pairs(labels, &device(&info)?, &pairs, judged, &gate.metrics()).or_device()?;
-    if !gate.is_empty() {
-        match gate.check(&mut comparison) {
-            // What the gate asks for may be in the cases that had no turn.
-            Err(error) if interrupted => super::note(&error.to_string()),
-            checked => checked.or_usage()?,
-        }
-    }
+    let checked = if gate.is_empty() { Ok(()) } else { gate.check(&mut comparison) };
     write(&args.judge, usize::MAX, format, &comparison)?;
     if interrupted {
+        // What the gate asks for may be in the cases that had no turn.
+        let _ = checked.inspect_err(|error| super::note(&error.to_string()));
         return Ok(Exit::Interrupted);
     }
+    checked.or_usage()?;
     Ok(exit(&comparison, &pairs, args.judge.strict))
 }
 

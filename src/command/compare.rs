@@ -9,7 +9,7 @@ use crate::compare::read::Run;
 use crate::compare::{
     Comparison, Settings, between, compare_runs, gate_file, render_junit, render_markdown, render_table,
 };
-use crate::exit::{Exit, Failure, OrExit as _, Outcome, from_output, usage};
+use crate::exit::{Exit, Failure, OrExit as _, Outcome, reported, usage};
 use anyhow::{Context as _, anyhow};
 use kbench_profile::ReadOptions;
 use kbench_stats::{BetweenRuns, Probability, Rule};
@@ -40,10 +40,9 @@ pub fn run(args: &CompareArgs) -> Outcome {
     let format = format_of(&args.judge)?;
     let (base, candidate) = (read(&args.base, args)?, read(&args.candidate, args)?);
     let mut comparison = compare(args, base, candidate, &gate)?;
-    if !gate.is_empty() {
-        gate.check(&mut comparison).or_usage()?;
-    }
+    let checked = if gate.is_empty() { Ok(()) } else { gate.check(&mut comparison) };
     write(&args.judge, args.top, format, &comparison)?;
+    checked.or_usage()?;
     Ok(exit_of(&comparison, args.judge.strict))
 }
 
@@ -53,7 +52,7 @@ pub(super) fn gate(args: &JudgeArgs) -> Result<Gate, Failure> {
             let name = || path.display().to_string();
             let file = File::open(path).with_context(name).or_usage()?;
             let mut text = String::new();
-            file.take(gate_file::LARGEST).read_to_string(&mut text).with_context(name).or_usage()?;
+            file.take(gate_file::LARGEST + 1).read_to_string(&mut text).with_context(name).or_usage()?;
             gate_file::parse(&text).with_context(name).or_usage()?
         }
         None => Gate::default(),
@@ -220,7 +219,7 @@ pub(super) fn write(
     }
     match &args.output {
         Some(_) => Ok(()),
-        None => render(&mut io::stdout().lock(), format).map_err(from_output),
+        None => reported(render(&mut io::stdout().lock(), format)),
     }
 }
 

@@ -141,9 +141,17 @@ pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes a file whole: beside it first, then renamed over it, so that a reader (or a crash) never sees half of it.
+/// Writes a file whole: beside it first, then renamed over it, so that a reader (or a crash) never sees half of it. A link is
+/// followed; what is no plain file (a pipe, a device) is written to as it is.
 pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let attempt = || -> io::Result<()> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            let mut out = BufWriter::new(File::options().write(true).open(path)?);
+            return write(&mut out).and_then(|()| out.flush());
+        }
+        // A link to a file that is not there yet has no canonical path, but says where to write.
+        let linked = || fs::read_link(path).ok().map(|to| path.parent().unwrap_or(Path::new("")).join(to));
+        let path = &path.canonicalize().ok().or_else(linked).unwrap_or_else(|| path.to_owned());
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let beside = path.with_file_name(name);

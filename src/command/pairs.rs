@@ -6,8 +6,8 @@ use crate::command::inventory;
 use crate::compare::pairs::Pair;
 use crate::device::DeviceInfo;
 use crate::exit::{Failure, usage};
-use crate::measure::Progress;
-use crate::plan::Plan;
+use crate::measure::{Cache, Progress};
+use crate::plan::{Plan, Planned};
 use crate::report::document::BuildDoc;
 use crate::report::{CaseResult, Status, units};
 use crate::runner::{OTHER_FAILED, PairResult, PairRule, Settings};
@@ -32,6 +32,8 @@ pub(super) struct Ran {
     pub(super) pairs: Vec<Pair>,
     /// What counted as a change, with the number of cases that are corrected together.
     pub(super) rule: PairRule,
+    /// Cases that could not be made, with the reason, in each cache mode.
+    pub(super) not_made: Vec<Pair>,
     /// There would have been more.
     pub(super) interrupted: bool,
 }
@@ -68,7 +70,7 @@ pub(super) fn run(
     let info = supervisor.hello().info.clone();
     admits(&info)?;
     plan = Plan::new(&inventory, &args.select.selection(), CaseOptions { fp8: info.fp8, seed: args.seed });
-    let runnable: Vec<_> = plan.cases.iter().filter(|case| case.workload.is_ok()).collect();
+    let (runnable, rest): (Vec<_>, Vec<_>) = plan.cases.iter().partition(|case| case.workload.is_ok());
     if runnable.is_empty() {
         return Err(usage(format!(
             "{}: there is no case to compare builds with; `kbench inventory` lists what it holds",
@@ -99,7 +101,14 @@ pub(super) fn run(
     supervisor.run(&tasks, &peaks, &stop, &mut watcher)?;
     let pairs = watcher.results.into_iter().flatten().collect();
     bar.finish_and_clear();
-    Ok(Ran { info, pairs, rule, interrupted: stop.load(Ordering::SeqCst) })
+    let not_made = rest.iter().flat_map(|planned| modes.iter().map(move |cache| not_made(planned, *cache))).collect();
+    Ok(Ran { info, pairs, rule, not_made, interrupted: stop.load(Ordering::SeqCst) })
+}
+
+/// A case without a workload, as a pair that was skipped.
+fn not_made(planned: &Planned, cache: Cache) -> Pair {
+    let reason = planned.workload.as_ref().err().cloned().unwrap_or_default();
+    Pair { cache, base: CaseResult::new(planned).ended(Status::Skipped, reason), pair: None }
 }
 
 /// Keeps the pairs of a run.

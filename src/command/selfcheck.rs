@@ -4,7 +4,7 @@ use super::pairs::{self, Builds, Ran};
 use crate::cli::SelfcheckArgs;
 use crate::compare::pairs::{Pair, evaluate};
 use crate::device::{DeviceSpec, Kind};
-use crate::exit::{Exit, OrExit as _, Outcome, from_output, usage};
+use crate::exit::{Exit, OrExit as _, Outcome, reported, usage};
 use crate::report::{CaseResult, Status, units};
 use crate::runner::PairRule;
 use anyhow::Context as _;
@@ -55,7 +55,7 @@ pub fn run(args: &SelfcheckArgs) -> Outcome {
     let usual = if args.pair.on.device == DeviceSpec::Host { "reference" } else { "builtin" };
     let build = args.build.as_deref().unwrap_or(usual);
     let builds = Builds { base: build, candidate: build, rule, correction: Correction::None, times: args.pairs };
-    let Ran { info, pairs, rule, interrupted } = pairs::run(&args.pair, &builds, |info| {
+    let Ran { info, pairs, rule, interrupted, .. } = pairs::run(&args.pair, &builds, |info| {
         if info.kind == Kind::Emu && std::env::var_os("ROCM_EMU_CLOCK").is_none() {
             return Err(usage(
                 "an emulated device has no noise: nothing is timed, and equal builds are equal to the last instruction; give --device hip or host",
@@ -72,9 +72,9 @@ pub fn run(args: &SelfcheckArgs) -> Outcome {
     let report = Report::of(&found, &pairs, args, info.name);
     let mut out = io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report).or_device()?).map_err(from_output)?;
+        reported(writeln!(out, "{}", serde_json::to_string_pretty(&report).or_device()?))?;
     } else {
-        report.print(&mut out).map_err(from_output)?;
+        reported(report.print(&mut out))?;
     }
     match () {
         () if interrupted => Ok(Exit::Interrupted),

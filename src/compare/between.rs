@@ -2,7 +2,7 @@
 
 use super::read::Run;
 use kbench_stats::{BetweenRuns, Probability, RunEstimate};
-use kbench_store::HistoryPoint;
+use kbench_store::{HistoryPoint, RunId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer degrees of freedom make the interval wider than an assumed figure would.
@@ -14,8 +14,9 @@ const FLOOR: f64 = 0.002;
 type Key<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
 /// Estimates the deviation between runs from repeated runs of the same machine code in the same case, on the device of `base`
-/// and `candidate`, in cache states and by time sources that they have. A document that was stored twice is one run. `None`
-/// with fewer than five repetitions in all, or when the two ran on different devices.
+/// and `candidate`, in cache states and by time sources that they have. A document that was stored twice is one run. What a run
+/// differs by it has in all of its cases, so that repetitions are counted in runs, not in cases. `None` with fewer than five of
+/// them, or when the two ran on different devices.
 pub fn estimate(history: &[HistoryPoint], base: &Run, candidate: &Run) -> Option<(BetweenRuns, String)> {
     let device = |run: &Run| (run.device.name.clone(), run.device.arch.clone());
     if device(base) != device(candidate) {
@@ -23,7 +24,7 @@ pub fn estimate(history: &[HistoryPoint], base: &Run, candidate: &Run) -> Option
     }
     let timings = base.cases.iter().chain(&candidate.cases).filter_map(|case| case.timing.as_ref());
     let ways: BTreeSet<(&str, &str)> = timings.map(|timing| (timing.cache.as_str(), timing.source.as_str())).collect();
-    let mut groups: BTreeMap<Key<'_>, BTreeMap<[u64; 3], RunEstimate>> = BTreeMap::new();
+    let mut groups: BTreeMap<Key<'_>, BTreeMap<[u64; 3], (RunId, RunEstimate)>> = BTreeMap::new();
     for point in history {
         let case = &point.case;
         let here =
@@ -37,15 +38,28 @@ pub fn estimate(history: &[HistoryPoint], base: &Run, candidate: &Run) -> Option
         let phase = case.phase.as_deref().unwrap_or_default();
         // Two runs do not agree to the last digit: what does is one run, stored again.
         let figures = [median, lo, hi].map(f64::to_bits);
-        groups.entry((&case.case_id, phase, build, cache, source)).or_default().insert(figures, run);
+        let group = groups.entry((&case.case_id, phase, build, cache, source)).or_default();
+        group.entry(figures).or_insert((point.run, run));
     }
-    let groups: Vec<Vec<RunEstimate>> = groups.into_values().map(|runs| runs.into_values().collect()).collect();
-    match BetweenRuns::estimate(&groups)? {
-        BetweenRuns::Estimated { sd, degrees } if degrees >= ENOUGH => {
-            let text = if sd < FLOOR { ", which agree better than is believed" } else { "" };
-            let found = BetweenRuns::Estimated { sd: sd.max(FLOOR), degrees };
-            Some((found, format!("from {degrees} repetitions in the store{text}")))
-        }
-        _ => None,
+    let groups: Vec<Vec<(RunId, RunEstimate)>> =
+        groups.into_values().map(|runs| runs.into_values().collect()).collect();
+    let degrees = repetitions(&groups);
+    let estimates: Vec<Vec<RunEstimate>> =
+        groups.iter().map(|group| group.iter().map(|(_, run)| *run).collect()).collect();
+    let sd = BetweenRuns::estimate(&estimates).filter(|_| degrees >= ENOUGH)?.sd();
+    let text = if sd < FLOOR { ", which agree better than is believed" } else { "" };
+    let found = BetweenRuns::Estimated { sd: sd.max(FLOOR), degrees };
+    Some((found, format!("from {degrees} repetitions in the store{text}")))
+}
+
+/// Runs that repeat another one: of those that groups tie together, directly or through others, all but one.
+fn repetitions(groups: &[Vec<(RunId, RunEstimate)>]) -> u32 {
+    let mut sets: Vec<BTreeSet<RunId>> = Vec::new();
+    for group in groups {
+        let runs: BTreeSet<RunId> = group.iter().map(|(run, _)| *run).collect();
+        let (tied, apart): (Vec<_>, Vec<_>) = sets.into_iter().partition(|set| !set.is_disjoint(&runs));
+        sets = apart;
+        sets.push(tied.into_iter().fold(runs, |all, set| &all | &set));
     }
+    sets.iter().map(|set| set.len().saturating_sub(1) as u32).sum()
 }

@@ -71,8 +71,13 @@ pub fn compare(
     let mut doc = frame(base, candidate, wanted);
     let estimate = match (&base.timing, &candidate.timing) {
         (Some(one), Some(other)) => Some(Estimate::Separate(measured(&mut doc, one, other, between, rule)?)),
-        _ => {
+        (None, None) => {
             exact(&mut doc, base, candidate, rule);
+            None
+        }
+        (one, _) => {
+            let side = if one.is_some() { "base" } else { "candidate" };
+            doc.reason = Some(format!("only the {side} was timed"));
             None
         }
     };
@@ -114,6 +119,7 @@ fn frame(base: &Case, candidate: &Case, wanted: &BTreeSet<String>) -> CaseDoc {
         phase: base.weight.phase.clone(),
         cache: base.timing.as_ref().map(|timing| timing.cache.clone()),
         requested_cache: base.requested.clone(),
+        sampled: base.is_sampled() || candidate.is_sampled(),
         share: base.weight.share,
         identical_code: code::identical(base, candidate),
         verdict: Verdict::Inconclusive.word(),
@@ -165,10 +171,15 @@ fn exact(doc: &mut CaseDoc, base: &Case, candidate: &Case, rule: &Rule) {
     let bounds =
         base.bound.as_ref().zip(candidate.bound.as_ref()).filter(|(one, other)| one.ns > 0.0 && other.ns > 0.0);
     let Some((one, other)) = bounds else {
-        if unchanged {
-            doc.verdict = Verdict::Same.word();
-        } else {
-            doc.reason = Some("there is no bound on this device; what changed is in the metrics".to_owned());
+        match () {
+            () if doc.metrics.is_empty() => {
+                doc.reason = Some("neither time nor bound nor counters are known".to_owned())
+            }
+            () if base.bound.is_some() != candidate.bound.is_some() || !doc.lost.is_empty() => {
+                doc.reason = Some("what is known of one side is not known of the other".to_owned());
+            }
+            () if unchanged => doc.verdict = Verdict::Same.word(),
+            () => doc.reason = Some("there is no bound on this device; what changed is in the metrics".to_owned()),
         }
         return;
     };

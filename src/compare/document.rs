@@ -97,6 +97,8 @@ pub struct RuleDoc {
     pub threshold: f64,
     /// Relative change that SAME excludes.
     pub margin: f64,
+    /// Relative change that equal builds were said to show (`--noise-floor`); 0 without.
+    pub noise_floor: f64,
     /// Error level of each verdict.
     pub alpha: f64,
     /// Correction of changes over cases.
@@ -132,6 +134,9 @@ pub struct CaseDoc {
     /// The cache state that was asked for, which a small case need not have been measured in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_cache: Option<String>,
+    /// A part of the workgroups was emulated, on one side at least: counts are scaled from it, and no longer exact.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sampled: bool,
     /// Share of the base's step.
     pub share: f64,
     /// True when both sides ran the same machine code; absent when a hash is not known.
@@ -252,7 +257,7 @@ pub struct SummaryDoc {
 pub struct StepDoc {
     /// Relative change: −0.02 is 2 % less.
     pub change: f64,
-    /// Its 95 % interval.
+    /// Its interval, at one minus the error level (95 % unless asked otherwise).
     pub interval: [f64; 2],
     /// Share of the step that is known: compared, or gone.
     pub share: f64,

@@ -1,7 +1,7 @@
 //! Limits on changes, for CI.
 
 use super::case::{change_text, figure};
-use super::document::{CaseDoc, CheckDoc, Comparison, GateDoc, NotCompared, Outcome, StepDoc};
+use super::document::{CaseDoc, CheckDoc, Comparison, GateDoc, NotCompared, Outcome, RuleDoc, StepDoc};
 use super::metric;
 use crate::report::units;
 use kbench_stats::Doubt;
@@ -32,7 +32,9 @@ impl Limit {
     /// Whether a candidate is within the limit.
     pub fn holds(self, base: f64, candidate: f64) -> bool {
         let last = self.last(base);
-        let slack = ROUNDING * last.abs();
+        // Whole counts against an amount, or against no change at all, need no rounding and get none.
+        let is_exact = base.fract() == 0.0 && candidate.fract() == 0.0 && (!self.is_relative || self.amount == 0.0);
+        let slack = if is_exact { 0.0 } else { ROUNDING * last.abs() };
         if self.is_upper { candidate <= last + slack } else { candidate >= last - slack }
     }
 }
@@ -235,23 +237,26 @@ impl Gate {
             let cache = case.requested_cache.clone().filter(|_| several);
             for (name, limit) in self.limits_of(case) {
                 let check = if name == "time" {
-                    check_time(case, limit, comparison.rule.alpha)
+                    check_time(case, limit, &comparison.rule)
                 } else {
                     check_metric(case, &name, limit)
                 };
-                if let Some(check) = check.or_else(|| check_lost(case, &name, limit)) {
-                    met.insert(name);
-                    checks.push(CheckDoc { cache: cache.clone(), ..check });
+                let found = check.or_else(|| check_lost(case, &name, limit));
+                if found.is_some() {
+                    met.insert(name.clone());
                 }
+                let check = found.unwrap_or_else(|| not_known(case, &name, limit));
+                checks.push(CheckDoc { cache: cache.clone(), ..check });
             }
         }
         // Where nothing was compared, no gate can have asked for the right thing: what became of the cases says more.
         if !comparison.cases.is_empty() {
             self.is_met(&met, comparison)?;
         }
+        checks.extend(self.family.iter().filter_map(|(family, limits)| check_family(family, limits, comparison)));
         if let Some(limit) = self.step {
             let step = comparison.summary.as_ref().and_then(|summary| summary.step.as_ref());
-            checks.push(check_step(step, limit));
+            checks.push(check_step(step, limit, comparison.rule.noise_floor));
         }
         let missing = comparison.not_compared.iter().filter_map(check_presence);
         checks.extend(missing.map(|check| CheckDoc { cache: check.cache.clone().filter(|_| several), ..check }));
@@ -262,7 +267,9 @@ impl Gate {
 
     /// Whether everything that it asks for is somewhere.
     fn is_met(&self, met: &BTreeSet<String>, comparison: &Comparison) -> Result<(), GateError> {
-        if let Some(missing) = self.metrics().into_iter().find(|name| !met.contains(name)) {
+        // A metric may be that of cases which were not compared: what became of them says more.
+        let all_compared = !comparison.not_compared.iter().any(NotCompared::is_open);
+        if let Some(missing) = self.metrics().into_iter().find(|name| all_compared && !met.contains(name)) {
             return Err(GateError::Nowhere(missing));
         }
         if self.step.is_some() && comparison.summary.is_none() {
@@ -317,15 +324,40 @@ fn check_lost(case: &CaseDoc, name: &str, limit: Limit) -> Option<CheckDoc> {
     })
 }
 
-/// A growth of time beyond the limit must be significant to fail; to pass, the interval must exclude it. Times that cycles
-/// do not confirm do neither.
-fn check_time(case: &CaseDoc, limit: Limit, alpha: f64) -> Option<CheckDoc> {
+/// What both sides do not have leaves the gate open too.
+fn not_known(case: &CaseDoc, name: &str, limit: Limit) -> CheckDoc {
+    let message = format!("`{name}` is not known on both sides; the limit is {limit}");
+    CheckDoc { message, ..open(case, name, limit) }
+}
+
+/// Limits of a family that no case is of have checked nothing.
+fn check_family(family: &str, limits: &Limits, comparison: &Comparison) -> Option<CheckDoc> {
+    let compared = comparison.cases.iter().map(|case| &case.family);
+    let families = compared.chain(comparison.not_compared.iter().map(|case| &case.family));
+    let (name, limit) = limits.0.first_key_value()?;
+    (!families.into_iter().any(|other| other == family)).then(|| CheckDoc {
+        case: format!("family.{family}"),
+        family: family.to_owned(),
+        cache: None,
+        metric: name.clone(),
+        limit: limit.to_string(),
+        base: None,
+        candidate: None,
+        outcome: Outcome::Inconclusive,
+        message: format!("no case of these runs is of the family `{family}`, which has limits of its own"),
+    })
+}
+
+/// A growth of time beyond the limit must be significant to fail, and beyond what equal builds show; to pass, the interval must
+/// exclude it. Times that cycles do not confirm do neither.
+fn check_time(case: &CaseDoc, limit: Limit, rule: &RuleDoc) -> Option<CheckDoc> {
     let ratio = case.ratio.filter(|_| case.of == "time")?;
     let last = 1.0 + limit.amount;
+    let fails_from = 1.0 + limit.amount.max(rule.noise_floor);
     let clocks_differ = case.doubt == Some(Doubt::ClocksDiffer.name());
     let outcome = match ratio.interval {
         _ if clocks_differ => Outcome::Inconclusive,
-        Some(_) if ratio.ratio > last && ratio.p_adjusted <= alpha => Outcome::Fail,
+        Some(_) if ratio.ratio > fails_from && ratio.p_adjusted <= rule.alpha => Outcome::Fail,
         Some([_, hi]) if hi <= last => Outcome::Pass,
         _ => Outcome::Inconclusive,
     };
@@ -343,7 +375,7 @@ fn check_time(case: &CaseDoc, limit: Limit, alpha: f64) -> Option<CheckDoc> {
 }
 
 /// A part that is not known cannot pass: it is taken as unchanged only to have a figure.
-fn check_step(step: Option<&StepDoc>, limit: Limit) -> CheckDoc {
+fn check_step(step: Option<&StepDoc>, limit: Limit, noise_floor: f64) -> CheckDoc {
     let check = |outcome, message| CheckDoc {
         case: STEP.to_owned(),
         family: String::new(),
@@ -361,7 +393,7 @@ fn check_step(step: Option<&StepDoc>, limit: Limit) -> CheckDoc {
     };
     let [lo, hi] = step.interval;
     let outcome = match () {
-        () if step.change > limit.amount + ROUNDING && lo > 0.0 => Outcome::Fail,
+        () if step.change > limit.amount.max(noise_floor) + ROUNDING && lo > 0.0 => Outcome::Fail,
         () if hi <= limit.amount + ROUNDING && step.left_out <= ROUNDING => Outcome::Pass,
         () => Outcome::Inconclusive,
     };

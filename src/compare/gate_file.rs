@@ -33,6 +33,9 @@ struct CaseEntry {
 /// # Errors
 /// When it is no TOML, has a key that is not known, or holds what is no metric, family or limit.
 pub fn parse(text: &str) -> Result<Gate, GateError> {
+    if text.len() as u64 > LARGEST {
+        return Err(GateError::File("it is larger than 1 MiB".to_owned()));
+    }
     let file: File = toml::from_str(text).map_err(|error| GateError::File(error.to_string().trim_end().to_owned()))?;
     let mut gate = Gate::default();
     fill(&mut gate.default, &file.default)?;

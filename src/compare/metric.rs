@@ -47,9 +47,10 @@ pub fn of(case: &Case, name: &str) -> Option<Metric> {
         "time" => case.timing.as_ref().map(|timing| metric(timing.median_ns, "ns", "measured")),
         "bound" => case.bound.as_ref().map(|bound| metric(bound.ns, "ns", "bound")),
         "insts" => {
-            let counts: Option<Vec<u64>> = case.launches.iter().map(|launch| launch.instructions).collect();
+            let counts: Option<Vec<f64>> = case.launches.iter().map(instructions).collect();
             let counts = counts.filter(|counts| !counts.is_empty())?;
-            Some(metric(counts.iter().map(|count| *count as f64).sum(), "count", "exact"))
+            let kind = if case.is_sampled() { "model" } else { "exact" };
+            Some(metric(counts.iter().sum(), "count", kind))
         }
         "bytes" => {
             let (read, written) = (counter(case, "FETCH_SIZE")?, counter(case, "WRITE_SIZE")?);
@@ -70,6 +71,15 @@ pub fn of(case: &Case, name: &str) -> Option<Metric> {
         }
         name => counter(case, name),
     }
+}
+
+/// Wave instructions of a launch. A sample of its workgroups stands for all of them, as in the counters.
+fn instructions(launch: &Launch) -> Option<f64> {
+    let executed = launch.instructions? as f64;
+    Some(match launch.sampled {
+        Some(part) if part.ran > 0 => (executed * part.workgroups as f64 / part.ran as f64).round(),
+        _ => executed,
+    })
 }
 
 fn counter(case: &Case, name: &str) -> Option<Metric> {

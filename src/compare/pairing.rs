@@ -1,7 +1,7 @@
 //! Which case goes with which, and whether two runs may be compared at all.
 
 use super::document::{Difference, NotCompared};
-use super::read::{Case, Run, plain};
+use super::read::{Case, Run, Sampled, plain};
 use clap::ValueEnum;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,14 +107,7 @@ impl<'a> Pairing<'a> {
             differ(Obstacle::TimeSource, "time source", &one.source, &other.source);
             differ(Obstacle::Cache, "cache state", &one.cache, &other.cache);
         }
-        let part = |case: &Case| case.launches.iter().map(|launch| launch.sampled).collect::<Vec<_>>();
-        let (one, other) = (part(base), part(candidate));
-        // Another grid is part of what a build changes; only another choice of its workgroups is in the way.
-        if one.iter().any(Option::is_some) != other.iter().any(Option::is_some) {
-            let text = |sampled: bool| if sampled { "a sample of the workgroups" } else { "all workgroups" };
-            let texts = [one, other].map(|parts| text(parts.iter().any(Option::is_some)));
-            obstacles.push((Obstacle::EmuSample, difference("emulated", Some(texts[0]), Some(texts[1]))));
-        }
+        obstacles.extend(sample_obstacle(base, candidate));
         self.pairs.push((base, candidate));
     }
 }
@@ -142,6 +135,22 @@ fn partners<'a>(
     let is_free =
         |case: &&Case| free.get(&key(case)).is_some_and(|left| left.iter().any(|other| std::ptr::eq(*other, *case)));
     (partners, candidate.cases.iter().filter(is_free).collect())
+}
+
+/// Another grid is part of what a build changes; only another choice of the workgroups of one grid is in the way.
+fn sample_obstacle(base: &Case, candidate: &Case) -> Option<(Obstacle, Difference)> {
+    let part = |case: &Case| case.launches.iter().map(|launch| launch.sampled).collect::<Vec<_>>();
+    let (one, other) = (part(base), part(candidate));
+    let is_other_part = |one: &Sampled, other: &Sampled| one.workgroups == other.workgroups && one.ran != other.ran;
+    let differs = one.iter().flatten().zip(other.iter().flatten()).any(|(one, other)| is_other_part(one, other));
+    if base.is_sampled() == candidate.is_sampled() && !differs {
+        return None;
+    }
+    let text = |parts: &[Option<Sampled>]| match parts.iter().flatten().next() {
+        Some(part) => format!("{} of {} workgroups", part.ran, part.workgroups),
+        None => "all workgroups".to_owned(),
+    };
+    Some((Obstacle::EmuSample, difference("emulated", Some(&text(&one)), Some(&text(&other)))))
 }
 
 fn alone(case: &Case, in_base: bool) -> NotCompared {

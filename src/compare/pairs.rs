@@ -82,7 +82,7 @@ pub fn compare_pairs(
         compared.push(match &result.samples {
             Some(samples) => {
                 let found = evaluate(samples, asked).map_err(stats(&pair.base.id))?;
-                paired(&base, &candidate, samples.cache.name(), medians(samples), found, wanted)
+                paired(&base, &candidate, samples.cache.name(), samples.medians(), found, wanted)
             }
             None => case::compare(&base, &candidate, &BetweenRuns::Assumed { sd: 0.0 }, rule, wanted)
                 .map_err(stats(&pair.base.id))?,
@@ -105,6 +105,7 @@ pub fn compare_pairs(
         rule: RuleDoc {
             threshold: rule.threshold(),
             margin: rule.margin(),
+            noise_floor: rule.noise_floor(),
             alpha: rule.alpha().get(),
             correction: correction.name(),
             between_runs: None,
@@ -151,14 +152,4 @@ fn left_out(pair: &Pair) -> NotCompared {
 fn read(result: &CaseResult, requested: Cache) -> Result<Case, serde_json::Error> {
     let case: Case = serde_json::from_str(&serde_json::to_string(result)?)?;
     Ok(Case { requested: Some(requested.name().to_owned()), ..case })
-}
-
-/// Medians of base and candidate over all launches, ns.
-fn medians(samples: &PairSamples) -> [f64; 2] {
-    [0, 2].map(|first| {
-        let mut all: Vec<f64> = samples.times.iter().flat_map(|block| [block[first], block[first + 1]]).collect();
-        all.sort_by(f64::total_cmp);
-        let (lower, upper) = (all.get(all.len().saturating_sub(1) / 2), all.get(all.len() / 2));
-        lower.zip(upper).map_or(0.0, |(lower, upper)| f64::midpoint(*lower, *upper))
-    })
 }

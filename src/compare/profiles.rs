@@ -183,6 +183,7 @@ fn pair(
         cache: None,
         requested_cache: None,
         share,
+        sampled: false,
         identical_code: None,
         verdict: Verdict::Inconclusive.word(),
         reason: None,

@@ -105,6 +105,9 @@ pub struct Build {
     /// SHA-256 of its code object.
     #[serde(default)]
     pub sha256: Option<String>,
+    /// Kernels that a run of the case launches, in order.
+    #[serde(default)]
+    pub kernels: Vec<String>,
     /// Registers, LDS and scratch by name.
     #[serde(default)]
     pub resources: BTreeMap<String, Value>,
@@ -235,6 +238,11 @@ impl Run {
 }
 
 impl Case {
+    /// Whether a part of its workgroups was emulated, so that its counts are scaled.
+    pub fn is_sampled(&self) -> bool {
+        self.launches.iter().any(|launch| launch.sampled.is_some())
+    }
+
     fn check(&self) -> Result<(), ReadError> {
         let wrong = |what: &str| Err(ReadError::Value { id: self.id.clone(), what: what.to_owned() });
         let time = |ns: f64| ns > 1e-9 && ns < 1e30;

@@ -84,9 +84,14 @@ pub(super) fn rule(comparison: &Comparison) -> String {
     let (threshold, margin) = (share_text(rule.threshold), share_text(rule.margin));
     match (comparison.method, &rule.between_runs) {
         (Method::Exact, _) => {
-            format!(
-                "emulated: figures are exact, FASTER and SLOWER are of the bound beyond {threshold}; no time was measured"
-            )
+            let figures = match comparison.cases.iter().filter(|case| case.sampled).count() {
+                0 => "figures are exact".to_owned(),
+                sampled => format!(
+                    "figures of {sampled} of {} cases are scaled from a part of the workgroups",
+                    comparison.cases.len()
+                ),
+            };
+            format!("emulated: {figures}, FASTER and SLOWER are of the bound beyond {threshold}; no time was measured")
         }
         (Method::Paired, _) => format!(
             "in turn: a change is beyond {threshold} and significant at {} (correction: {}); SAME excludes {margin}",

@@ -3,10 +3,10 @@
 use super::case::{self, Compared};
 use super::document::{BetweenDoc, CaseDoc, Comparison, Difference, Method, NotCompared, RuleDoc, SCHEMA, SideDoc};
 use super::pairing::{self, Obstacle};
-use super::read::Run;
+use super::read::{Case, Run};
 use super::summary::{Around, summarise};
 use crate::report::document::Tool;
-use kbench_stats::{BetweenRuns, Correction, Reference, Rule, StatsError};
+use kbench_stats::{BetweenRuns, Correction, Probability, Reference, Rule, StatsError};
 use std::collections::BTreeSet;
 
 /// How runs are compared.
@@ -89,7 +89,8 @@ pub fn compare_runs(
         let id = id.to_owned();
         move |error| CompareError::Stats { id, error }
     };
-    let is_measured = paired.pairs.iter().any(|(base, candidate)| base.timing.is_some() && candidate.timing.is_some());
+    let is_timed = |(one, other): &(&Case, &Case)| one.timing.is_some() || other.timing.is_some();
+    let is_measured = base.device.kind != "emu" || paired.pairs.iter().any(is_timed);
     let rule = match is_measured {
         true => settings.between.detectable(settings.rule.alpha()).and_then(|margin| settings.rule.with_margin(margin)),
         false => Ok(settings.rule),
@@ -156,7 +157,7 @@ pub struct Parts {
 pub fn assemble(mut parts: Parts, rule: &Rule, correction: Correction) -> Result<Comparison, StatsError> {
     correct(&mut parts.compared, rule, correction)?;
     let mut cases: Vec<CaseDoc> = parts.compared.into_iter().map(|compared| compared.doc).collect();
-    let summary = summarise(&mut cases, &parts.around)?;
+    let summary = summarise(&mut cases, &parts.around, Probability::new(1.0 - rule.alpha().get())?)?;
     cases.sort_by(|a, b| b.share.total_cmp(&a.share));
     Ok(Comparison {
         schema: SCHEMA,
@@ -179,6 +180,7 @@ pub(super) fn rule_doc(rule: &Rule, settings: &Settings, with_between: bool) -> 
     RuleDoc {
         threshold: rule.threshold(),
         margin: rule.margin(),
+        noise_floor: rule.noise_floor(),
         alpha: rule.alpha().get(),
         correction: settings.correction.name(),
         between_runs: with_between

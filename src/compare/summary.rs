@@ -34,11 +34,16 @@ pub struct Around {
 ///
 /// A case's share is that of the profile's kernel time. Without times in the profile it is calls × time in the base over
 /// the cases that count. A case that ran in several cache modes counts once, cold. One without an interval, or whose times and
-/// cycles disagree, is left out of the step: its error is not known, and it must not look like none.
+/// cycles disagree, is left out of the step: its error is not known, and it must not look like none. The step's interval is at
+/// `confidence`.
 ///
 /// # Errors
 /// When a ratio or an error is out of range.
-pub fn summarise(cases: &mut [CaseDoc], around: &Around) -> Result<Option<SummaryDoc>, StatsError> {
+pub fn summarise(
+    cases: &mut [CaseDoc],
+    around: &Around,
+    confidence: Probability,
+) -> Result<Option<SummaryDoc>, StatsError> {
     let counted = counted(cases);
     let from_profile = cases.iter().any(|case| case.share > 0.0);
     if !from_profile {
@@ -58,7 +63,7 @@ pub fn summarise(cases: &mut [CaseDoc], around: &Around) -> Result<Option<Summar
         let here: Vec<&OneSidedTime> = around.one_sided.iter().filter(|time| time.phase == *phase).collect();
         let total = total(cases, &here);
         if total > 0.0
-            && let Some(step) = step(cases, &here, total, around)?
+            && let Some(step) = step(cases, &here, total, (around, confidence))?
         {
             by_phase.insert((*phase).to_owned(), step);
         }
@@ -72,7 +77,7 @@ pub fn summarise(cases: &mut [CaseDoc], around: &Around) -> Result<Option<Summar
     Ok(Some(SummaryDoc {
         of,
         // Sums of shares carry float noise.
-        step: step(&chosen, &all, total(&chosen, &all).max(1.0), around)?,
+        step: step(&chosen, &all, total(&chosen, &all).max(1.0), (around, confidence))?,
         by_phase,
         geometric_mean: geometric_mean(&ratios)?,
         verdicts,
@@ -128,7 +133,7 @@ fn step(
     cases: &[(&CaseDoc, RatioDoc)],
     alone: &[&OneSidedTime],
     total: f64,
-    around: &Around,
+    (around, confidence): (&Around, Probability),
 ) -> Result<Option<StepDoc>, StatsError> {
     let is_known =
         |case: &CaseDoc, ratio: &RatioDoc| ratio.interval.is_some() && case.doubt != Some(Doubt::ClocksDiffer.name());
@@ -150,7 +155,7 @@ fn step(
         removed: alone.iter().map(|time| time.removed).sum::<f64>() / total,
         common_error: around.common_error,
     };
-    let found = step_change(&weighted, &alone, around.reference, Probability::P95)?;
+    let found = step_change(&weighted, &alone, around.reference, confidence)?;
     Ok(Some(StepDoc {
         change: found.change,
         interval: [found.interval.lo(), found.interval.hi()],

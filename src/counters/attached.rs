@@ -1,11 +1,11 @@
 //! A device that is counted: what it can count, the passes, and what the arrivals of a case say.
 
-use super::combine::in_sequence;
-use super::profiler::{CaseCounters, ProfilerError};
+use super::combine::{Nature, in_sequence, is_sum};
+use super::profiler::{CaseCounters, CaseFacts, ProfilerError};
 use super::request::{OwnCounter, What, catalog};
 use super::shared::{Shared, demangled};
 use kbench_counters::collect::{Arrivals, Collector, Launch, Reconciliation, Sums};
-use kbench_counters::metric::{Kind, Measured, report};
+use kbench_counters::metric::{Cache, Kind, Measured, check, report, verify_cold};
 use kbench_counters::plan::{GUARDS, Oracle, Plan, PlanError};
 use kbench_counters::ring::Summary;
 use kbench_counters::{Catalog, Geometry, rocprofv3};
@@ -60,6 +60,24 @@ impl Counted {
     }
 }
 
+impl Counted {
+    /// The counters that several launches' values do not add up of.
+    fn natures(&self) -> BTreeMap<String, Nature> {
+        let is_count =
+            |name: &str| self.known.iter().any(|known| known.name == name && !known.is_derived && !known.is_constant);
+        let of = |counter: &session::Counter| {
+            if counter.is_constant {
+                Nature::Constant
+            } else if counter.is_derived && !is_sum(&counter.expression, is_count) {
+                Nature::Derived
+            } else {
+                Nature::Count
+            }
+        };
+        self.known.iter().map(|counter| (counter.name.clone(), of(counter))).collect()
+    }
+}
+
 fn own(counter: &session::Counter) -> OwnCounter {
     OwnCounter {
         name: counter.name.clone(),
@@ -80,6 +98,8 @@ pub(super) struct Attached {
     geometry: Geometry,
     agent: Agent,
     is_emulated: bool,
+    /// Counters that are no counts.
+    natures: BTreeMap<String, Nature>,
 }
 
 impl Attached {
@@ -106,6 +126,7 @@ impl Attached {
             return Err(ProfilerError::Nothing(refused.collect::<Vec<_>>().join("; ")));
         }
         shared.set_counters(counters.iter().map(|name| sdk_id(&ids, name).map_or(u16::MAX, CounterId::base)));
+        let natures = device.natures();
         let Counted { agent, catalog, .. } = device;
         let geometry = Geometry {
             cus: agent.cus,
@@ -114,7 +135,7 @@ impl Attached {
             wave_size: agent.wave_size,
             max_waves_per_cu: agent.max_waves_per_simd.saturating_mul(agent.simds_per_cu),
         };
-        Ok(Self { catalog, names, plan, configs, counters, geometry, agent, is_emulated })
+        Ok(Self { catalog, names, plan, configs, counters, geometry, agent, is_emulated, natures })
     }
 
     /// Values, metrics and what is missing, from what arrived of all launches.
@@ -159,7 +180,8 @@ impl Attached {
             duration_ns: None,
             unavailable: BTreeMap::new(),
         };
-        let measured = Measured { duration_ns, ..in_sequence(measured).unwrap_or_else(empty) };
+        let measured =
+            Measured { duration_ns, ..in_sequence(measured, &|name| self.nature(name)).unwrap_or_else(empty) };
         let guards = GUARDS.iter().copied();
         let names = self.names.iter().map(String::as_str).chain(guards.filter(|name| self.is_counted(name)));
         CaseCounters {
@@ -170,12 +192,23 @@ impl Attached {
             ring,
             incomplete,
             counted_ns: measured.passes.iter().find_map(|pass| pass.counted_ns),
+            measured: Some(measured),
+            cold: None,
             records: None,
         }
     }
 
-    /// The dispatches as rocprofv3's files have them.
-    pub(super) fn keep(&self, shared: &Shared, launched: &[Launched], arrivals: &Arrivals) -> rocprofv3::Run {
+    /// Holds what was counted against what the case must do.
+    pub(super) fn compare(&self, counted: &mut CaseCounters, facts: &CaseFacts) {
+        let (Some(compulsory), Some(cache)) = (&facts.compulsory, facts.cache) else { return };
+        check(&mut counted.entries, compulsory, cache);
+        if let (Cache::Cold, Some(measured)) = (cache, &counted.measured) {
+            counted.cold = Some(verify_cold(&self.catalog, measured, compulsory));
+        }
+    }
+
+    /// The dispatches as rocprofv3's files have them, and how many are left out because not each of their values arrived, once.
+    pub(super) fn keep(&self, shared: &Shared, launched: &[Launched], arrivals: &Arrivals) -> (rocprofv3::Run, usize) {
         let mut kernels: BTreeMap<u64, rocprofv3::Kernel> = BTreeMap::new();
         let mut dispatches = Vec::new();
         for Launched { dispatch, .. } in launched {
@@ -194,12 +227,14 @@ impl Attached {
             }
             dispatches.push(self.dispatch(dispatch, sums));
         }
-        rocprofv3::Run {
+        let left_out = launched.len() - dispatches.len();
+        let run = rocprofv3::Run {
             process: rocprofv3::Process { pid: std::process::id().into(), ..rocprofv3::Process::default() },
             agents: vec![agent_record(&self.agent, self.is_emulated)],
             kernels: kernels.into_values().collect(),
             dispatches,
-        }
+        };
+        (run, left_out)
     }
 
     /// One dispatch, with the sums of its counters.
@@ -221,6 +256,10 @@ impl Attached {
             scratch_bytes: dispatch.private_segment_size,
             counters: sums.counters.into_iter().filter_map(named).collect(),
         }
+    }
+
+    fn nature(&self, name: &str) -> Nature {
+        self.natures.get(name).copied().unwrap_or(Nature::Count)
     }
 
     fn is_counted(&self, name: &str) -> bool {

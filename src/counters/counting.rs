@@ -1,6 +1,6 @@
 //! Whether and how the cases of a device's process are counted.
 
-use super::profiler::{CaseCounters, Profiler, ProfilerError};
+use super::profiler::{CaseCounters, CaseFacts, Profiler, ProfilerError};
 use super::request::{Request, Survey, Surveyed};
 use crate::device::{Device, DeviceSpec, Kind as DeviceKind, Prepared};
 use kbench_counters::metric::Kind;
@@ -111,7 +111,7 @@ impl Counting {
     pub fn count(
         &mut self,
         prepared: &mut dyn Prepared,
-        duration_ns: Option<f64>,
+        facts: &CaseFacts,
         kind: &dyn Fn(&str) -> Kind,
         replaying: &mut dyn FnMut(usize, usize),
     ) -> Option<Result<CaseCounters, String>> {
@@ -119,7 +119,7 @@ impl Counting {
             Counting::Off => None,
             Counting::Failed(why) => Some(Err(why.reason.clone())),
             Counting::Ready(profiler) => {
-                Some(profiler.collect(prepared, duration_ns, kind, replaying).map_err(|error| error.to_string()))
+                Some(profiler.collect(prepared, facts, kind, replaying).map_err(|error| error.to_string()))
             }
         }
     }

@@ -14,7 +14,7 @@ mod shared;
 
 pub use counting::{Counting, NotCounted};
 pub use lock::{DEVICE_NOT_LOCKED, is_of_device_lock};
-pub use profiler::{CaseCounters, Profiler, ProfilerError};
+pub use profiler::{CaseCounters, CaseFacts, Profiler, ProfilerError};
 pub use request::{
     DEFAULT_REPEATS, KernelFilter, OwnCounter, PatternError, Request, RequestError, Survey, Surveyed, What,
 };

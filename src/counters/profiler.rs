@@ -5,7 +5,7 @@ use super::request::{PatternError, Request, RequestError, Survey, Surveyed};
 use super::shared::{Replayed, Shared, lock};
 use crate::device::{DeviceError, Prepared};
 use kbench_counters::collect::{Arrivals, Launch, Reconciliation};
-use kbench_counters::metric::{Entry, Kind};
+use kbench_counters::metric::{Cache, ColdVerdict, Compulsory, Entry, Kind, Measured};
 use kbench_counters::ring::{self, Reader, RingError, Summary};
 use kbench_counters::rocprofv3;
 use rocprofiler_sdk_sys::session::{self, Agent, AgentKind, Context, Patience};
@@ -58,6 +58,16 @@ pub enum ProfilerError {
     Silent {
         /// Counted launches.
         launched: u64,
+    },
+    /// The SDK knows of the launches and gave no values.
+    #[error(
+        "rocprofiler-sdk saw {seen} launches of the case and delivered the counters of none: another profiler may hold the counters, or the \
+         driver gave none. The kernel's log (dmesg) and the SDK's own messages (ROCPROFILER_LOG_LEVEL=info) tell more, and `kbench doctor` \
+         shows the permissions"
+    )]
+    Undelivered {
+        /// Launches that the SDK told of.
+        seen: u64,
     },
     /// The kernels of a case are none that were asked for.
     #[error(
@@ -123,6 +133,12 @@ pub struct CaseCounters {
     /// Median duration of the counted launches, which run one by one, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_ns: Option<f64>,
+    /// What the entries were computed from.
+    #[serde(skip)]
+    pub(super) measured: Option<Measured>,
+    /// Whether a case that was to be cold was, by what its launches read from the fabric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold: Option<ColdVerdict>,
     /// The dispatches, when they are to be kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<rocprofv3::Run>,
@@ -140,6 +156,19 @@ pub struct Profiler {
     taken: Taken,
     ring: RingWatch,
     attached: Option<Attached>,
+    /// Launches of the first case that the SDK saw nothing of: it will see nothing of later ones.
+    unseen: Option<u64>,
+}
+
+/// What is known of a case that is to be counted.
+#[derive(Clone, Debug, Default)]
+pub struct CaseFacts {
+    /// The case's time, ns, for rates.
+    pub duration_ns: Option<f64>,
+    /// What any build of it must do; `None` where counts do not tell of the whole case (a sample of its workgroups ran).
+    pub compulsory: Option<Compulsory>,
+    /// Whether its data was to be in no cache.
+    pub cache: Option<Cache>,
 }
 
 /// Reads the ring's counts, of one case at a time.
@@ -174,7 +203,7 @@ impl Profiler {
         let taken = Taken::default();
         empty(reader, Arc::clone(&taken)).map_err(ProfilerError::Thread)?;
         let ring = RingWatch { before: producer.summary(), producer };
-        Ok(Self { sdk, context, shared, request, taken, ring, attached: None })
+        Ok(Self { sdk, context, shared, request, taken, ring, attached: None, unseen: None })
     }
 
     /// Finds the device, plans the passes and has the SDK confirm them. `pci` is HIP's address (`0000:03:00.0`).
@@ -217,18 +246,20 @@ impl Profiler {
         &self.request
     }
 
-    /// Counts a case that is ready to run: for each pass its launches are replayed with restored inputs. `duration_ns` is the case's time,
-    /// for rates; `kind` says how a counter's values come about; `replaying` is told before each replay which pass of how many it is of.
+    /// Counts a case that is ready to run: for each pass its launches are replayed with restored inputs. `kind` says how a counter's values come about; `replaying` is told before each replay which pass of how many it is of.
     ///
     /// # Errors
     /// [`ProfilerError`]. What the case was timed with stays.
     pub fn collect(
         &mut self,
         prepared: &mut dyn Prepared,
-        duration_ns: Option<f64>,
+        facts: &CaseFacts,
         kind: &dyn Fn(&str) -> Kind,
         replaying: &mut dyn FnMut(usize, usize),
     ) -> Result<CaseCounters, ProfilerError> {
+        if let Some(launched) = self.unseen {
+            return Err(ProfilerError::Silent { launched });
+        }
         let Some(attached) = &self.attached else {
             return Err(ProfilerError::Nothing("the profiler was not attached to the device".to_owned()));
         };
@@ -246,11 +277,22 @@ impl Profiler {
             return Err(ProfilerError::NotChosen { seen: replays.seen });
         }
         if arrivals.is_empty() && ring.received == 0 && replays.replayed > 0 {
+            if replays.seen > 0 {
+                return Err(ProfilerError::Undelivered { seen: replays.seen });
+            }
+            self.unseen = Some(replays.replayed);
             return Err(ProfilerError::Silent { launched: replays.replayed });
         }
         let kept = self.request.keep_records.then(|| attached.keep(self.shared, &replays.launched, &arrivals));
-        let counted = attached.evaluate(&replays.launched, arrivals, duration_ns, kind, ring);
-        Ok(CaseCounters { records: kept, ..counted })
+        let mut counted = attached.evaluate(&replays.launched, arrivals, facts.duration_ns, kind, ring);
+        // Of some kernels of a case no more can be expected than they do.
+        if !self.request.kernels.chooses() {
+            attached.compare(&mut counted, facts);
+        }
+        if let Some((records, left_out @ 1..)) = &kept {
+            counted.incomplete.push(not_in_files(*left_out, records.dispatches.len()));
+        }
+        Ok(CaseCounters { records: kept.map(|(records, _)| records), ..counted })
     }
 
     /// Replays the case for each pass.
@@ -276,6 +318,10 @@ impl Profiler {
                     let launch = Launch { dispatch_id: dispatch.dispatch_id, pass, expected_waves };
                     all.launched.push(Launched { step, launch, dispatch });
                 }
+                // The SDK tells of a launch before it runs: what it has not seen by now it never sees.
+                if all.seen == 0 && all.replayed > 0 {
+                    return Ok(all);
+                }
             }
         }
         Ok(all)
@@ -289,6 +335,14 @@ impl Profiler {
         };
         Ok(Patience::default().wait(|| Ok::<(), session::Error>(()), has_all)?)
     }
+}
+
+/// Why rocprofv3's files have fewer launches than were counted.
+fn not_in_files(left_out: usize, kept: usize) -> String {
+    let all = left_out + kept;
+    format!(
+        "{left_out} of {all} counted launches are not in rocprofv3's files: not all of their values arrived, or some came twice"
+    )
 }
 
 /// All replays of a case.

@@ -64,6 +64,11 @@ impl KernelFilter {
         self.choice().map(|_| ())
     }
 
+    /// True when it may leave launches out.
+    pub fn chooses(&self) -> bool {
+        self.include.is_some() || self.exclude.is_some()
+    }
+
     pub(super) fn choice(&self) -> Result<KernelChoice, PatternError> {
         let read = |key: &'static str, pattern: &Option<String>| -> Result<Option<Regex>, PatternError> {
             let Some(pattern) = pattern else { return Ok(None) };

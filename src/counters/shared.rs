@@ -164,10 +164,9 @@ impl Reader {
                 place
             }
         };
-        // A counter of another collection cannot come: a configuration names its own.
-        if let Some((counter, position)) = place {
-            self.entries.extend_from_slice(&Entry { counter, position, value: record.value }.to_bytes());
-        }
+        // What cannot be placed travels as a counter that no collection has, so that it is missed and not merely absent.
+        let (counter, position) = place.unwrap_or((u32::MAX, Position::default()));
+        self.entries.extend_from_slice(&Entry { counter, position, value: record.value }.to_bytes());
     }
 
     fn place(&mut self, instance_id: u64) -> Option<(u32, Position)> {

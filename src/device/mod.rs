@@ -180,6 +180,9 @@ pub struct Build {
     /// SHA-256 of the code object; absent for the CPU references.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// The kernels that a run of the case launches, in their order, without those that only set up; none for the CPU references.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<String>,
     /// What its kernels take; absent for the CPU references.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -295,7 +298,8 @@ pub trait Prepared {
     /// When the launch fails.
     fn verify(&mut self, seed: u64) -> Result<Vec<(&'static str, Verification)>, DeviceError>;
 
-    /// Restores what a launch may have changed, so that the next one is as the first was.
+    /// Restores what a launch may have changed, and brings the caches into the state that timed launches find: the next launch
+    /// is as those are.
     ///
     /// # Errors
     /// When the device fails, or is none whose launches are counted one by one.

@@ -274,6 +274,9 @@ pub struct BuildDoc {
     /// SHA-256 of the code object; absent for the CPU references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// The kernels that a run of the case launches, in their order, without those that only set up; none for the CPU references.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<String>,
     /// What its kernels take; absent for the CPU references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -288,8 +291,8 @@ impl BuildDoc {
 
 impl From<Build> for BuildDoc {
     fn from(build: Build) -> Self {
-        let Build { origin, file, arch, sha256, resources } = build;
-        Self { origin: origin.to_owned(), file, arch, sha256, resources }
+        let Build { origin, file, arch, sha256, kernels, resources } = build;
+        Self { origin: origin.to_owned(), file, arch, sha256, kernels, resources }
     }
 }
 
@@ -478,6 +481,7 @@ impl CaseResult {
             reconciliation: Some(counted.reconciliation),
             incomplete: counted.incomplete,
             counted_ns: counted.counted_ns,
+            cold: counted.cold,
             records: counted.records.map(Box::new),
         });
     }

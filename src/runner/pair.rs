@@ -1,7 +1,7 @@
 //! One case in two builds: prepare both, verify both, measure them in turn, verify both again.
 
-use super::{Interruptible, Settings, Watch, measuring_budget, nanoseconds, not_verified, status_of};
-use crate::device::{Device, Kind, Means, Peaks, Prepared};
+use super::{Interruptible, Settings, Watch, beats, measuring_budget, nanoseconds, not_verified, status_of};
+use crate::device::{Device, Floor, Kind, Means, Peaks, Prepared};
 use crate::measure::{Cache, LaunchError, PairError, PairMeasurement, PairProtocol, TimeSource, measure_pair};
 use crate::plan::Planned;
 use crate::report::document::{BuildDoc, CaseResult, Status, VerifyDoc};
@@ -94,6 +94,16 @@ impl PairSamples {
         }
     }
 
+    /// Medians of base and candidate over all launches, ns.
+    pub fn medians(&self) -> [f64; 2] {
+        [0, 2].map(|first| {
+            let mut all: Vec<f64> = self.times.iter().flat_map(|block| [block[first], block[first + 1]]).collect();
+            all.sort_by(f64::total_cmp);
+            let (lower, upper) = (all.get(all.len().saturating_sub(1) / 2), all.get(all.len() / 2));
+            lower.zip(upper).map_or(0.0, |(lower, upper)| f64::midpoint(*lower, *upper))
+        })
+    }
+
     /// The blocks of times, and of cycles.
     pub fn blocks(&self) -> (Vec<Block>, Option<Vec<Block>>) {
         let block = |[a, b, c, d]: &[f64; 4]| Block { base: [*a, *b], candidate: [*c, *d] };
@@ -166,7 +176,29 @@ pub fn run_pair(
         None
     };
     drop(pair);
+    let samples = samples.filter(|samples| {
+        let floor = base.work.as_ref().and_then(|work| peaks.floor(work, samples.cache));
+        floor.is_none_or(|floor| are_possible(&mut [&mut base, &mut candidate], samples, &floor, &peaks.source))
+    });
     (base, Some(PairResult { candidate, samples }))
+}
+
+/// Whether no side beats the floor of the cache state that was measured; the one that does then says so.
+fn are_possible(results: &mut [&mut CaseResult; 2], samples: &PairSamples, floor: &Floor, source: &str) -> bool {
+    let mut possible = true;
+    for (result, median) in results.iter_mut().zip(samples.medians()) {
+        result.set_floor(floor, source);
+        if let Some(reason) = beats(median, floor) {
+            end(result, Status::Failed, &reason);
+            possible = false;
+        }
+    }
+    if !possible {
+        for result in results.iter_mut().filter(|result| result.status == Status::Ok) {
+            end(result, Status::Skipped, OTHER_FAILED);
+        }
+    }
+    possible
 }
 
 /// Checks the outputs of both; false when one is not right, which its result then says. Each build is told before it runs, so

@@ -9,6 +9,7 @@ use crate::report::CaseResult;
 use crate::report::document::BuildDoc;
 use crate::runner::Settings;
 use kbench_workload::Work;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
@@ -83,7 +84,7 @@ pub(super) enum State<'a> {
     Idle,
     /// Running a case.
     Busy(Box<Busy<'a>>),
-    /// Its device could not be opened again.
+    /// Its device could not be opened again, or was left out: final, no child is started for it any more.
     Lost,
 }
 
@@ -125,6 +126,8 @@ pub(super) struct Pool<'a> {
     pub(super) limits: Limits,
     pub(super) slots: Vec<Slot<'a>>,
     pub(super) events: Receiver<Event>,
+    /// What the other children said while the first one was waited for; it comes before `events`.
+    pub(super) deferred: VecDeque<Event>,
     post: SyncSender<Event>,
 }
 
@@ -132,7 +135,7 @@ impl Pool<'_> {
     /// One place, whose child has not been started.
     pub(super) fn new(program: Program, open: Open, limits: Limits) -> Self {
         let (post, events) = mpsc::sync_channel(EVENTS);
-        Self { program, limits, slots: vec![Slot::new(open)], events, post }
+        Self { program, limits, slots: vec![Slot::new(open)], events, deferred: VecDeque::new(), post }
     }
 
     /// Starts the child of a place.
@@ -148,7 +151,8 @@ impl Pool<'_> {
         Ok(())
     }
 
-    /// Waits for an answer of the first child.
+    /// Waits for an answer of the first child. What the others say besides lines is kept in `deferred`: what a child may be,
+    /// and what becomes of one that is refused or ends, is decided in one place, the supervisor.
     pub(super) fn wait<T>(
         &mut self,
         doing: &'static str,
@@ -166,12 +170,9 @@ impl Pool<'_> {
                 return Err(WorkerError::Hung { device, doing, after: limit });
             }
             let Ok(event) = self.events.recv_timeout(left) else { continue };
-            if event.slot != 0 {
-                self.opened(event, line);
-                continue;
-            }
             match event.what {
                 What::Line(text) => line(&text),
+                _ if event.slot != 0 => self.deferred.push_back(event),
                 What::Message(message) => match *message {
                     ToParent::Refused(refused) => return Err(WorkerError::Refused(refused)),
                     message => {
@@ -191,18 +192,6 @@ impl Pool<'_> {
                     return Err(WorkerError::Died { device, doing, how });
                 }
             }
-        }
-    }
-
-    /// What another child says while the first one is waited for.
-    fn opened(&mut self, event: Event, line: &mut dyn FnMut(&str)) {
-        match event.what {
-            What::Line(text) => line(&text),
-            What::Message(message) if matches!(*message, ToParent::Hello(_)) => {
-                self.slots[event.slot].state = State::Idle;
-            }
-            // It is started again, or given up, when it is needed.
-            _ => self.slots[event.slot].state = State::Opening { until: Some(Instant::now()) },
         }
     }
 

@@ -6,7 +6,7 @@ use super::message::{Hello, Job, Notice, Open, Stage, ToChild, ToParent};
 use super::pool::{Busy, LEAVE, Pool, Slot, State, WorkerError};
 use super::process::{Event, Program, What};
 use super::tasks::{Queue, Task, Verdict, Watcher};
-use crate::device::Peaks;
+use crate::device::{DeviceSpec, Peaks};
 use crate::exit::Failure;
 use crate::report::{CaseResult, Status};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +43,10 @@ impl<'a> Supervisor<'a> {
             _ => None,
         })?;
         pool.slots[0].state = State::Idle;
+        // Its cases, and the child that may follow it, are of one device and not of all.
+        if open.device == DeviceSpec::HipAll.to_string() {
+            pool.slots[0].open.device = DeviceSpec::Hip(0).to_string();
+        }
         for device in &hello.others {
             pool.slots.push(Slot::new(Open { device: device.clone(), ..open.clone() }));
             pool.start(pool.slots.len() - 1)?;
@@ -83,6 +87,10 @@ impl<'a> Supervisor<'a> {
         watcher: &mut dyn Watcher,
     ) -> Result<(), Failure> {
         let mut queue = Queue::new(tasks);
+        // All of them before the first look at the limits: a child that has answered in time must not be ended for it.
+        for event in std::mem::take(&mut self.pool.deferred) {
+            self.handle(event, &mut queue, watcher)?;
+        }
         loop {
             if stop.load(Ordering::SeqCst) {
                 for task in queue.drain() {
@@ -173,6 +181,8 @@ impl<'a> Supervisor<'a> {
                 watcher.line(&line);
                 Ok(())
             }
+            // A place is given up on purpose: that its child's pipe ends afterwards is no reason to start another.
+            _ if matches!(self.pool.slots[index].state, State::Lost) => Ok(()),
             What::Message(message) => self.message(index, *message, queue, watcher),
             What::Broken(error) => {
                 let how = format!("{error}; it was killed ({})", self.pool.end(index, Duration::ZERO));

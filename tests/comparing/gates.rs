@@ -205,3 +205,80 @@ fn an_open_check_is_a_failure_of_a_strict_gate() {
         assert!(String::from_utf8(out).unwrap().contains(counts));
     }
 }
+
+/// A limit that met nothing is no limit that held.
+#[test]
+fn what_is_not_known_on_both_sides_leaves_a_gate_open() {
+    let counted = |id: &str, value: Option<f64>| {
+        let mut case = emulated(id, 100.0, 1000, 0.0);
+        if let Some(value) = value {
+            case["counters"]["SQ_X"] = json!({"value": value, "unit": "count", "kind": "exact"});
+        }
+        case
+    };
+    let side = |second: Option<f64>| run_of(document("emu", vec![counted("a", Some(7.0)), counted("b", second)]));
+    let wanted = gate("SQ_X:+5%").metrics();
+    let settings = Settings { wanted, ..settings(&[]) };
+    for candidate in [None, Some(99_999.0)] {
+        let mut found = compare_runs(("a", &side(None)), ("b", &side(candidate)), &settings).unwrap();
+        let one = |outcome| ("SQ_X".to_owned(), outcome);
+        assert_eq!(outcomes("SQ_X:+5%", &mut found), [one(Outcome::Pass), one(Outcome::Inconclusive)]);
+    }
+    let mut found = compared(&side(None), &side(None));
+    let gate = gate_file::parse("[default]\ninsts = \"+1%\"\n[family.fmha]\ninsts = \"+0%\"\n").unwrap();
+    gate.check(&mut found).unwrap();
+    let open: Vec<_> =
+        found.gate.unwrap().checks.into_iter().filter(|check| check.outcome == Outcome::Inconclusive).collect();
+    assert_eq!((open.len(), open[0].case.as_str()), (1, "family.fmha"));
+}
+
+/// What only the wrong case would have is no mistake of the gate: the case is what fails.
+#[test]
+fn a_metric_of_a_wrong_case_is_not_missing() {
+    let side = |status: &str| {
+        let mut case = emulated("b", 100.0, 1000, 0.0);
+        case["counters"]["SQ_X"] = json!({"value": 1.0, "unit": "count", "kind": "exact"});
+        case["status"] = json!(status);
+        run_of(document("emu", vec![emulated("a", 100.0, 1000, 0.0), case]))
+    };
+    let mut found = compared(&side("ok"), &side("wrong"));
+    gate("SQ_X:+5%").check(&mut found).unwrap();
+    let gate = found.gate.unwrap();
+    assert!(!gate.passed && gate.checks.iter().any(|check| check.metric == "status"));
+}
+
+#[test]
+fn a_change_below_the_noise_floor_fails_no_gate() {
+    let rule = Rule::new(0.01, 0.3, Probability::new(0.05).unwrap()).unwrap();
+    let noisy = Settings { rule, ..settings(&[]) };
+    let (base, candidate) = (run(vec![timed("a", 1.0, 100.0)]), run(vec![timed("a", 1.0, 120.0)]));
+    for (settings, outcome) in [(&settings(&[]), Outcome::Fail), (&noisy, Outcome::Inconclusive)] {
+        let mut found = compare_runs(("a", &base), ("b", &candidate), settings).unwrap();
+        for list in ["time:+1%", "step:+1%"] {
+            assert_eq!(outcomes(list, &mut found)[0].1, outcome, "{list}");
+        }
+    }
+}
+
+/// The interval of the step is at the level that was asked for, like those of the cases.
+#[test]
+fn the_step_is_judged_at_the_level_that_was_asked_for() {
+    let rule = Rule::new(0.01, 0.0, Probability::new(0.001).unwrap()).unwrap();
+    let strict = Settings { rule, ..settings(&[]) };
+    // 3.5 % is 2.5 errors of two runs.
+    let (base, candidate) = (run(vec![timed("a", 1.0, 100.0)]), run(vec![timed("a", 1.0, 103.5)]));
+    for (settings, outcome) in [(&settings(&[]), Outcome::Fail), (&strict, Outcome::Inconclusive)] {
+        let mut found = compare_runs(("a", &base), ("b", &candidate), settings).unwrap();
+        assert_eq!(outcomes("step:+1%", &mut found)[0].1, outcome);
+    }
+}
+
+#[test]
+fn whole_counts_are_compared_exactly() {
+    let holds = |limit: &str, base: f64, candidate: f64| limit.parse::<Limit>().unwrap().holds(base, candidate);
+    assert!(holds("+0", 5e9, 5e9) && !holds("+0", 5e9, 5e9 + 4.0) && !holds("+0%", 5e9, 5e9 + 1.0));
+    assert!(holds("+4", 5e9, 5e9 + 4.0) && !holds("-0", 5e9, 5e9 - 1.0));
+    // 101.00000000000001 is what 1 % more of 100.00000000000001 came to.
+    assert!(holds("+1%", 100.0 / 3.0, 101.0 / 3.0));
+    assert!(gate_file::parse(&format!("# {}\n", "x".repeat(1 << 20))).is_err());
+}

@@ -307,6 +307,54 @@ fn emulated_runs_are_compared_exactly() {
     assert_eq!(json, serde_json::to_string(&compared(&base, &of(emulated("a", 105.0, 1100, 64.0)))).unwrap());
 }
 
+/// A sample of the workgroups stands for all of them; another choice of them is not comparable.
+#[test]
+fn counts_of_a_sample_are_scaled() {
+    let of = |ran: u64, workgroups: u64, instructions: u64| {
+        let mut case = emulated("a", 100.0, instructions, 0.0);
+        case["launches"][0]["sampled"] = json!({"ran": ran, "workgroups": workgroups});
+        run_of(document("emu", vec![case]))
+    };
+    let found = compared(&of(10, 100, 500), &of(10, 200, 500));
+    let insts = found.cases[0].metrics.iter().find(|metric| metric.name == "insts").unwrap();
+    assert_eq!((insts.base, insts.candidate, insts.kind.as_str()), (5000.0, 10_000.0, "model"));
+    assert!(found.cases[0].sampled && render_of(&found).contains("1 of 1 cases are scaled from a part"));
+    for (one, other) in [(of(10, 100, 500), of(5, 100, 250)), (of(10, 100, 500), emulated_run())] {
+        let error = compare_runs(("a", &one), ("b", &other), &settings(&[])).unwrap_err().to_string();
+        assert!(error.contains("emu-sample"), "{error}");
+    }
+}
+
+fn emulated_run() -> Run {
+    run_of(document("emu", vec![emulated("a", 100.0, 1000, 0.0)]))
+}
+
+fn render_of(comparison: &Comparison) -> String {
+    let mut out = Vec::new();
+    render_table::write(&mut out, comparison, 10).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// What is not known of both sides is not the same.
+#[test]
+fn a_side_without_a_time_is_not_the_same() {
+    let without = |mut case: Value| {
+        case.as_object_mut().unwrap().remove("timing");
+        run(vec![case])
+    };
+    let timed_run = || run(vec![timed("a", 1.0, 100.0)]);
+    let untimed = || without(timed("a", 1.0, 100.0));
+    for (base, candidate, why) in [
+        (timed_run(), untimed(), "only the base was timed"),
+        (untimed(), timed_run(), "only the candidate was timed"),
+        (untimed(), untimed(), "neither time nor bound nor counters are known"),
+    ] {
+        let found = compared(&base, &candidate);
+        assert_eq!(verdicts(&found), [("a", "INCONCLUSIVE")], "{why}");
+        assert_eq!((found.cases[0].reason.as_deref(), found.method), (Some(why), Method::SeparateRuns));
+    }
+}
+
 fn gate(list: &str) -> Gate {
     let mut gate = Gate::default();
     gate.add_list(list).unwrap();

@@ -258,14 +258,22 @@ fn buffers() {
         });
         checks.expect(format_args!("swizzled {k}"), format_args!("v{}", 20 + k), want);
     }
-    // The lane added to the index, the stride's high bits where the data format is otherwise.
+    // The lane added to the index: without an index register `records` is not looked at.
     resource(&mut checks, 20, 60 * 20, 4 | 5 << 3 | 1 << 23, false);
     checks.line("buffer_load_dword v20, off, s[40:43], 0 offset:8");
-    checks.expect(
-        "add_tid",
-        "v20",
-        lanes(|lane| if lane * 20 + 12 <= 1200 { read(u64::from(lane * 20 + 8)) } else { 0 }),
-    );
+    checks.expect("add_tid", "v20", lanes(|lane| read(u64::from(lane * 20 + 8))));
+    // With one, it is the number of records.
+    resource(&mut checks, 20, 60, 4 | 5 << 3 | 1 << 23, false);
+    checks.line("v_mov_b32 v10, 1\nbuffer_load_dword v20, v10, s[40:43], 0 idxen");
+    checks.expect("add_tid, index", "v20", lanes(|lane| if lane < 59 { read(u64::from(lane * 20 + 20)) } else { 0 }));
+    // The data format is the stride's high bits, unless the instruction has a format: 4 is 32 bits, or 0x10000 bytes.
+    resource(&mut checks, 8, 64, PLAIN | 1 << 23, false);
+    checks.line("s_mov_b64 exec, 1\nv_mov_b32 v20, 0\nbuffer_load_dword v20, off, s[40:43], 0 offset:12");
+    checks.expect_in("add_tid, lane 0", "v20", 1, [read(12); 64]);
+    checks.line("buffer_load_format_x v20, off, s[40:43], 0 offset:12");
+    checks.expect("add_tid, format", "v20", lanes(|lane| read(u64::from(lane * 8 + 12))));
+    checks.line("tbuffer_load_format_x v20, off, s[40:43], 0 format:[BUF_DATA_FORMAT_32,BUF_NUM_FORMAT_UINT]");
+    checks.expect("add_tid, typed", "v20", lanes(|lane| read(u64::from(lane * 8))));
     // An unbound resource reads 0.
     checks.line("s_mov_b64 s[40:41], 0\ns_mov_b64 s[42:43], 0\nv_mov_b32 v20, 1\nv_mov_b32 v21, 1");
     checks.line("buffer_load_dword v20, off, s[40:43], 0\nbuffer_load_format_x v21, off, s[40:43], 0");

@@ -307,6 +307,40 @@ fn immediates() {
     checks.run(&[0], &[0]);
 }
 
+/// Literals of 64-bit sources: zeros above them, except in a signed number.
+#[test]
+fn wide_literals() {
+    let mut checks = Checks::new(Arch::Gfx942);
+    checks.scalar64(22, 0xffff_ffff_ffff_ffff).scalar64(24, 0x3c_0004);
+    // `s[24:25]` is the field from bit 4 on, 60 bits wide.
+    let wide: [(&str, u64); 8] = [
+        ("s_mov_b64 s[20:21], 0x80000000", 0x8000_0000),
+        ("s_and_b64 s[20:21], s[22:23], 0xffff0000", 0xffff_0000),
+        ("s_xor_b64 s[20:21], 0xfffffffe, s[22:23]", 0xffff_ffff_0000_0001),
+        ("s_lshl_b64 s[20:21], 0x80000000, 4", 0x8_0000_0000),
+        ("s_bfe_u64 s[20:21], 0x80000000, s24", 0x800_0000),
+        ("s_bfe_i64 s[20:21], 0x80000000, s24", 0xffff_ffff_f800_0000),
+        ("s_ashr_i64 s[20:21], 0x80000000, 4", 0xffff_ffff_f800_0000),
+        // No literal: an inline constant is a number of 64 bits.
+        ("s_mov_b64 s[20:21], -1", u64::MAX),
+    ];
+    for (line, want) in wide {
+        checks.line(line).line("s_mov_b64 s[26:27], s[20:21]");
+        checks.expect_scalar(line, "s26", want as u32).expect_scalar(line, "s27", (want >> 32) as u32);
+    }
+    let narrow = [
+        ("s_flbit_i32_b64 s20, 0x80000000", 32),
+        ("s_flbit_i32_i64 s20, 0x80000000", 33),
+        ("s_bcnt1_i32_b64 s20, 0xf0000000", 4),
+        ("s_mov_b64 s[26:27], 0xffffffff\ns_cmp_lg_u64 s[26:27], 0xffffffff\ns_cselect_b32 s20, 1, 0", 0),
+        ("s_cmp_eq_u64 s[22:23], 0xffffffff\ns_cselect_b32 s20, 1, 0", 0),
+    ];
+    for (line, want) in narrow {
+        checks.line(line).expect_scalar(line, "s20", want);
+    }
+    checks.run(&[0], &[0]);
+}
+
 #[test]
 fn masks_of_lanes() {
     type Mask = (&'static str, fn(u64, u64) -> u64, bool);

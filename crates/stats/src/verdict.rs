@@ -131,6 +131,11 @@ impl Rule {
         self.min_effect.max(self.noise_floor)
     }
 
+    /// The relative change that equal builds show.
+    pub fn noise_floor(&self) -> f64 {
+        self.noise_floor
+    }
+
     /// The threshold as a log-ratio; the band is symmetric there: +1 % is the inverse of −0.99 %.
     pub fn log_threshold(&self) -> f64 {
         self.threshold().ln_1p()

@@ -8,7 +8,6 @@ use kbench_counters::metric::{self, Kind, evaluate, report};
 use kbench_counters::rocprofv3::{self, Agent, AgentKind, Dispatch, ImportedCase, Run, rocpd};
 use kbench_counters::{Arch, Catalog};
 use serde::Serialize;
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -37,15 +36,17 @@ struct Imported {
 /// # Errors
 /// When a file cannot be read, or the device it is of is not known.
 pub(super) fn run(args: &CountersImportArgs) -> Outcome {
-    let mut whole = Run::default();
+    let mut whole = Whole::default();
     let mut launches = Launches::default();
     for path in &args.files {
         launches.file(path)?;
         for run in read(path, args.agents.as_deref())? {
+            whole.agents(path, &run.agents)?;
             launches.note(path, &run)?;
-            join(&mut whole, run);
+            whole.join(run);
         }
     }
+    let whole = whole.run;
     let agent = choose(&whole, args.agent)?;
     let arch: Arch = agent.name.parse().or_usage()?;
     let geometry = agent.geometry().ok_or_else(|| {
@@ -104,33 +105,30 @@ impl Launches {
         Ok(())
     }
 
-    /// Notes the launches of a file. Those without times (older versions of rocprofv3) cannot be told apart and are not noted.
+    /// Notes the launches of a run. Those without times (older versions of rocprofv3) cannot be told apart and are not noted.
+    /// The same dispatches with other counters are another pass and no repetition.
     ///
     /// # Errors
-    /// When every one of them was in a file before.
+    /// When any of them was in a run before: what is left over of a file would have to be chosen launch by launch.
     fn note(&mut self, path: &Path, run: &Run) -> Result<(), Failure> {
         let names: HashMap<u64, &str> = run.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
-        let mut earlier = None;
-        let mut has_new = false;
-        for dispatch in run.dispatches.iter().filter(|dispatch| dispatch.start_ns > 0) {
-            let kernel = names.get(&dispatch.kernel_id).copied().unwrap_or_default();
-            match self.known.entry(identity(dispatch, kernel)) {
-                Entry::Occupied(known) => earlier = earlier.or_else(|| Some(known.get().clone())),
-                Entry::Vacant(place) => {
-                    has_new = true;
-                    place.insert(path.to_owned());
-                }
-            }
-        }
-        match earlier {
-            Some(earlier) if !has_new => Err(usage(format!(
-                "{}: its launches are those of {} and would count twice; give each run once (the CSV file and the database of a run \
-                 hold the same launches)",
+        let timed = run.dispatches.iter().filter(|dispatch| dispatch.start_ns > 0);
+        let named = timed.map(|dispatch| (dispatch, names.get(&dispatch.kernel_id).copied().unwrap_or_default()));
+        let found: Vec<(Identity, &Dispatch, &str)> =
+            named.map(|(dispatch, kernel)| (identity(dispatch, kernel), dispatch, kernel)).collect();
+        let mut again = found.iter().filter_map(|launch| Some((launch, self.known.get(&launch.0)?)));
+        if let Some(((_, dispatch, kernel), earlier)) = again.next() {
+            let some = if again.count() + 1 < found.len() { "some of " } else { "" };
+            return Err(usage(format!(
+                "{}: {some}its launches are those of {} and would count twice: dispatch {} ({kernel}) is in both, with the same times and \
+                 counters; give each run once (the CSV file and the database of a run hold the same launches)",
                 path.display(),
-                earlier.display()
-            ))),
-            _ => Ok(()),
+                earlier.display(),
+                dispatch.dispatch_id
+            )));
         }
+        self.known.extend(found.into_iter().map(|(identity, ..)| (identity, path.to_owned())));
+        Ok(())
     }
 }
 
@@ -155,25 +153,56 @@ fn beside(path: &Path) -> Option<PathBuf> {
     (other != path && other.exists()).then_some(other)
 }
 
-/// Adds a run. Kernels of several files are one when they have the same name.
-fn join(whole: &mut Run, mut run: Run) {
-    let mut numbers: BTreeMap<u64, u64> = BTreeMap::new();
-    for kernel in run.kernels {
-        let found = whole.kernels.iter().find(|known| known.name == kernel.name).map(|known| known.id);
-        let id = found.unwrap_or(whole.kernels.len() as u64 + 1);
-        numbers.insert(kernel.id, id);
-        if found.is_none() {
-            whole.kernels.push(rocprofv3::Kernel { id, ..kernel });
+/// All files as one run.
+#[derive(Default)]
+struct Whole {
+    run: Run,
+    /// The file that each agent was first in, by `logical_node_id`.
+    sources: HashMap<u32, PathBuf>,
+}
+
+impl Whole {
+    /// Adds the agents of a file. A launch has only the number of its agent, so a number must stand for one device.
+    ///
+    /// # Errors
+    /// When an earlier file has another device under the number.
+    fn agents(&mut self, path: &Path, agents: &[Agent]) -> Result<(), Failure> {
+        for agent in agents {
+            let number = agent.logical_node_id;
+            let Some(known) = self.run.agents.iter().find(|known| known.logical_node_id == number) else {
+                self.sources.insert(number, path.to_owned());
+                self.run.agents.push(agent.clone());
+                continue;
+            };
+            if let Some(difference) = known.difference(agent) {
+                let first = self.sources.get(&number).map_or(path, PathBuf::as_path);
+                return Err(usage(format!(
+                    "Agent {number} is one device in {} and another in {} ({difference}): their launches cannot be told apart, and one \
+                     device's numbers would pass for the other's; import the files of each device by themselves",
+                    first.display(),
+                    path.display()
+                )));
+            }
         }
+        Ok(())
     }
-    for dispatch in &mut run.dispatches {
-        dispatch.kernel_id = numbers.get(&dispatch.kernel_id).copied().unwrap_or(0);
-    }
-    whole.dispatches.append(&mut run.dispatches);
-    for agent in run.agents {
-        if !whole.agents.iter().any(|known| known.logical_node_id == agent.logical_node_id) {
-            whole.agents.push(agent);
+
+    /// Adds kernels and launches. Kernels of several files are one when they have the same name.
+    fn join(&mut self, mut run: Run) {
+        let whole = &mut self.run;
+        let mut numbers: BTreeMap<u64, u64> = BTreeMap::new();
+        for kernel in run.kernels {
+            let found = whole.kernels.iter().find(|known| known.name == kernel.name).map(|known| known.id);
+            let id = found.unwrap_or(whole.kernels.len() as u64 + 1);
+            numbers.insert(kernel.id, id);
+            if found.is_none() {
+                whole.kernels.push(rocprofv3::Kernel { id, ..kernel });
+            }
         }
+        for dispatch in &mut run.dispatches {
+            dispatch.kernel_id = numbers.get(&dispatch.kernel_id).copied().unwrap_or(0);
+        }
+        whole.dispatches.append(&mut run.dispatches);
     }
 }
 

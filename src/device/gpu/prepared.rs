@@ -11,6 +11,7 @@ use crate::device::{Build, DeviceError, Means, Prepared, Telemetry, outputs};
 use crate::measure::{Batch, Cache, LaunchError, Launcher, TimeSource};
 use kbench_system::Sampler;
 use kbench_workload::{Role, TensorSet, Verification, Workload};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// The last-level cache taken where a device's is not known: the largest there is (MI300X).
@@ -174,11 +175,13 @@ fn allocate(
 
 impl Prepared for GpuPrepared<'_> {
     fn build(&self) -> Build {
+        let launched = self.chosen.plan.launches.iter().filter(|launch| !launch.setup);
         Build {
             origin: self.chosen.origin,
             file: format!("{} ({})", self.chosen.file, self.chosen.plan.build),
             arch: self.arch.clone(),
             sha256: Some(self.chosen.sha256.clone()),
+            kernels: launched.map(|launch| launch.kernel.clone()).collect(),
             resources: Some(self.sequence.resources()),
         }
     }
@@ -221,7 +224,12 @@ impl Prepared for GpuPrepared<'_> {
         let set = self.memory.sets() - 1;
         self.memory.load(set, &self.tensors)?;
         self.set_up(set)?;
-        self.memory.zero(set)
+        self.memory.zero(set)?;
+        // Every emulated launch starts with empty caches.
+        if self.emulator.is_none() {
+            run_before_counting(self.cache.0, self.memory.sets()).try_for_each(|set| self.launch_untimed(set))?;
+        }
+        Ok(())
     }
 
     fn replay(&mut self) -> Result<Vec<Option<u64>>, DeviceError> {
@@ -239,6 +247,16 @@ impl Prepared for GpuPrepared<'_> {
             // Nothing has run: the runner verifies first.
             None => Means::Nothing,
         }
+    }
+}
+
+/// The sets that run before the last one is counted, as they do before it is timed: cold the others, whose data takes the place
+/// of its own in the caches; warm itself.
+fn run_before_counting(cache: Cache, sets: usize) -> Range<usize> {
+    let last = sets.saturating_sub(1);
+    match cache {
+        Cache::Cold => 0..last,
+        Cache::Warm => last..sets,
     }
 }
 
@@ -282,5 +300,17 @@ impl Launcher for GpuPrepared<'_> {
         }
         let set = set % self.memory.sets();
         Some(self.explained(self.timer.launch_between_events(&self.sequence, &self.memory, set)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counted_sets_are_in_the_state_of_timed_ones() {
+        assert_eq!(run_before_counting(Cache::Cold, 5), 0..4);
+        assert_eq!(run_before_counting(Cache::Cold, 1), 0..0);
+        assert_eq!(run_before_counting(Cache::Warm, 5), 4..5);
     }
 }

@@ -83,6 +83,7 @@ impl Prepared for HostPrepared<'_> {
             },
             arch: self.arch.clone(),
             sha256: None,
+            kernels: Vec::new(),
             resources: None,
         }
     }

@@ -1,7 +1,7 @@
 //! What an emulated run says of a case: bound, counters, launches.
 
 use kbench_counters::collect::Reconciliation;
-use kbench_counters::metric::Kind;
+use kbench_counters::metric::{ColdVerdict, Kind};
 use kbench_counters::rocprofv3::Run;
 use kbench_rocm_emu::report::{LaunchCounter, LaunchReport};
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,9 @@ pub struct CountingDoc {
     /// Median duration of the counted launches, which run one by one, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_ns: Option<f64>,
+    /// Whether a case that was to be cold was, by what its launches read from the fabric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold: Option<ColdVerdict>,
     /// The dispatches on their way to rocprofv3's files; never in a document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<Box<Run>>,

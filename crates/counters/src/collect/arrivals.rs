@@ -44,7 +44,12 @@ pub(super) struct Arrived {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     pub(super) total: u32,
-    pub(super) got: u32,
+    /// Values that came, those that are none and those that came before included: by it the waiting for more ends.
+    received: u32,
+    /// Values that were reduced.
+    used: u32,
+    /// Values that are none.
+    malformed: u32,
     pub(super) counters: BTreeMap<u32, Reduced>,
     /// One bit for each place of [`Arrivals::places`]: its value is here.
     seen: Vec<u64>,
@@ -52,6 +57,11 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
+    /// True when every value came and could be used.
+    pub(super) fn is_whole(&self) -> bool {
+        self.used >= self.total
+    }
+
     /// Notes a place; false when it was noted before.
     fn see(&mut self, place: usize) -> bool {
         let (word, bit) = (place / 64, 1_u64 << (place % 64));
@@ -106,8 +116,9 @@ impl Arrivals {
         let arrived = self.arrived.entry(header.dispatch_id).or_default();
         (arrived.start_ns, arrived.end_ns, arrived.total) = (header.start_ns, header.end_ns, header.total);
         for entry in record.entries() {
+            arrived.received = arrived.received.saturating_add(1);
             if !entry.value.is_finite() || entry.value < 0.0 || entry.counter as usize >= self.counters {
-                self.malformed += 1;
+                arrived.malformed = arrived.malformed.saturating_add(1);
                 continue;
             }
             let next = self.places.len();
@@ -116,7 +127,7 @@ impl Arrivals {
                 arrived.has_repeats = true;
                 continue;
             }
-            arrived.got = arrived.got.saturating_add(1);
+            arrived.used = arrived.used.saturating_add(1);
             arrived.counters.entry(entry.counter).or_default().add(&entry);
         }
     }
@@ -126,19 +137,19 @@ impl Arrivals {
         self.arrived.is_empty() && self.malformed == 0
     }
 
-    /// True when all values of a dispatch are here.
+    /// True when nothing more is to come of a dispatch. Its values may be of no use all the same.
     pub fn has_all_of(&self, dispatch_id: u64) -> bool {
-        self.arrived.get(&dispatch_id).is_some_and(|arrived| arrived.got >= arrived.total)
+        self.arrived.get(&dispatch_id).is_some_and(|arrived| arrived.received >= arrived.total)
     }
 
-    /// The sums of a dispatch; `None` when nothing of it arrived.
+    /// The sums of a dispatch; `None` unless each of its values arrived, and arrived once: a sum of some is no sum.
     pub fn sums(&self, dispatch_id: u64) -> Option<Sums> {
-        let arrived = self.arrived.get(&dispatch_id)?;
+        let arrived = self.arrived.get(&dispatch_id).filter(|arrived| arrived.is_whole() && !arrived.has_repeats)?;
         let counters = arrived.counters.iter().map(|(index, reduced)| (*index, reduced.sum)).collect();
         Some(Sums { start_ns: arrived.start_ns, end_ns: arrived.end_ns, counters })
     }
 
-    /// Takes out some dispatches, for a collection of their own. What could not be read stays here.
+    /// Takes out some dispatches, for a collection of their own. Records that could not be read stay here.
     #[must_use]
     pub fn split_off(&mut self, dispatches: impl IntoIterator<Item = u64>) -> Self {
         let moved = dispatches.into_iter().filter_map(|id| self.arrived.remove_entry(&id)).collect();
@@ -154,7 +165,7 @@ impl Arrivals {
     }
 
     pub(super) fn malformed(&self) -> u64 {
-        self.malformed
+        self.malformed + self.arrived.values().map(|arrived| u64::from(arrived.malformed)).sum::<u64>()
     }
 }
 
@@ -194,7 +205,25 @@ mod tests {
         assert!(all.has_all_of(1) && !all.get(1).unwrap().has_repeats);
         all.take(&record(1, 3));
         assert!(all.get(1).unwrap().has_repeats);
-        assert_eq!(all.sums(1).unwrap().counters, [(0, 140.0)]);
+        assert_eq!(all.sums(1), None);
+    }
+
+    /// Waiting ends when everything came, whatever it is worth.
+    #[test]
+    fn values_that_are_none_or_came_before_were_received() {
+        let mut all = Arrivals::new(1);
+        let entry =
+            |counter, instance| Entry { counter, position: Position { instance, ..Position::default() }, value: 1.0 };
+        let header = |dispatch_id| Header { dispatch_id, start_ns: 1, end_ns: 3, total: 2, count: 0 };
+        for (dispatch, second) in [(1, entry(u32::MAX, 0)), (2, entry(0, 0)), (3, entry(0, 1))] {
+            let mut bytes = Vec::new();
+            wire::write(&mut bytes, &header(dispatch), &[entry(0, 0), second]);
+            all.take(&bytes);
+        }
+        assert!((1..=3).all(|dispatch| all.has_all_of(dispatch)));
+        assert_eq!([1, 2, 3].map(|dispatch| all.sums(dispatch).is_some()), [false, false, true]);
+        let part = all.split_off([1]);
+        assert_eq!((part.malformed(), all.malformed()), (1, 0));
     }
 
     #[test]

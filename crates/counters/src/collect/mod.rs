@@ -108,7 +108,8 @@ impl Collector {
             let lost = Lost { pass: index, dispatch_id: launch.dispatch_id };
             match self.arrivals.get(launch.dispatch_id) {
                 None => found.missing(lost),
-                Some(arrived) if arrived.got < arrived.total => found.partial(lost),
+                // A value that came twice stands for one that is missing: the reason is the repetition.
+                Some(arrived) if !arrived.is_whole() && !arrived.has_repeats => found.partial(lost),
                 Some(arrived) => {
                     found.recorded += 1;
                     found.bad_times += u64::from(arrived.end_ns <= arrived.start_ns);
@@ -141,10 +142,12 @@ impl Collector {
         PassReadings { counters, counted_ns: median(&times), problem: if good.is_empty() { problem } else { None } }
     }
 
-    /// All launches of a pass of which everything arrived.
+    /// All launches of a pass of which everything arrived, or more.
     fn whole(&self, pass: usize) -> Vec<&Arrived> {
         let own = self.launches.values().filter(|launch| launch.pass == pass);
-        own.filter_map(|launch| self.arrivals.get(launch.dispatch_id)).filter(|one| one.got >= one.total).collect()
+        own.filter_map(|launch| self.arrivals.get(launch.dispatch_id))
+            .filter(|one| one.is_whole() || one.has_repeats)
+            .collect()
     }
 
     fn value<'a>(&self, arrived: &'a Arrived, name: &str) -> Option<&'a Reduced> {

@@ -102,6 +102,9 @@ impl Reconciliation {
                     "; the ring dropped {} records and overwrote {}: a larger --ring-size or --ring-policy lossless keeps them",
                     ring.dropped, ring.overwritten
                 )),
+                _ if self.malformed > 0 => {
+                    line.push_str("; the ring lost none, but values came that could not be understood");
+                }
                 _ => line.push_str("; the ring lost none, so the profiler did not deliver them"),
             }
             lines.push(line);

@@ -98,7 +98,7 @@ fn missing_partial_unknown_and_broken_records_are_told() {
     assert_eq!((found.launched, found.missing, found.partial, found.unknown, found.malformed), (3, 1, 1, 1, 3));
     assert!(!found.is_complete());
     let text = found.describe(None).join("\n");
-    assert!(text.contains("dispatch 2 of pass 1") && text.contains("profiler did not deliver"), "{text}");
+    assert!(text.contains("dispatch 2 of pass 1") && text.contains("could not be understood"), "{text}");
     let (producer, _reader) = crate::ring::ring("4KiB".parse().unwrap(), crate::ring::Policy::DropNewest).unwrap();
     while producer.push(&[0; 100]) == crate::ring::Pushed::Kept {}
     let text = found.describe(Some(&producer.summary())).join("\n");
@@ -154,4 +154,34 @@ fn counters_that_never_arrive_are_unavailable_with_the_pass() {
     collector.take(&record(&collector, 1, &GOOD));
     let measured = collector.finish(GEOMETRY, |_| Kind::Exact).measured;
     assert!(measured.unavailable["TCC_HIT"].contains("pass 1"));
+}
+
+/// One instance reported under another's place: as many values as there should be, but not those.
+#[test]
+fn a_value_that_replaces_another_is_told_as_repeated() {
+    let mut collector = collector(&["SQ_INSTS_LDS"]);
+    collector.launched(launch(1, 0));
+    let mut bytes = record(&collector, 1, &[GOOD[0], GOOD[1], ("SQ_INSTS_LDS", [1.0, 2.0])]);
+    let last = bytes.len() - wire::ENTRY_BYTES;
+    bytes.copy_within(last - wire::ENTRY_BYTES..last, last);
+    collector.take(&bytes);
+    assert_eq!(collector.complete(), 1);
+    let Collected { measured, reconciliation } = collector.finish(GEOMETRY, |_| Kind::Measured);
+    assert_eq!((reconciliation.partial, reconciliation.rejected), (0, 1));
+    assert!(measured.passes[0].problem.as_deref().unwrap().contains("twice"));
+}
+
+/// A value whose instance could not be told.
+#[test]
+fn a_launch_with_a_value_that_is_none_is_partial() {
+    let mut collector = collector(&["SQ_INSTS_LDS"]);
+    collector.launched(launch(1, 0));
+    let mut bytes = record(&collector, 1, &[GOOD[0], GOOD[1], ("SQ_INSTS_LDS", [1.0, 2.0])]);
+    let last = bytes.len() - wire::ENTRY_BYTES;
+    bytes[last..last + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    collector.take(&bytes);
+    assert_eq!(collector.complete(), 1);
+    let found = collector.finish(GEOMETRY, |_| Kind::Measured).reconciliation;
+    assert_eq!((found.recorded, found.partial, found.malformed), (0, 1, 1));
+    assert!(!found.is_complete() && found.describe(None)[0].contains("could not be understood"));
 }

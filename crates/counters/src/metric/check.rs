@@ -1,6 +1,6 @@
 //! Counters against the work that a case is known to do.
 
-use super::{Evaluated, Measured, Outcome, evaluate};
+use super::{Entry, Measured, Outcome, evaluate};
 use crate::catalog::Catalog;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,9 +35,9 @@ pub struct Compulsory {
     pub matrix_flops: BTreeMap<String, u128>,
 }
 
-/// Marks values of a case that disagree with its compulsory work. Only values of [`Outcome::Known`] are judged; reads and writes only when the case
+/// Marks entries of a case that disagree with its compulsory work. Only those with a value are judged; reads and writes only when the case
 /// was cold and moves at least 1 MiB.
-pub fn check(values: &mut BTreeMap<String, Evaluated>, compulsory: &Compulsory, cache: Cache) {
+pub fn check(values: &mut BTreeMap<String, Entry>, compulsory: &Compulsory, cache: Cache) {
     if cache == Cache::Cold {
         for (name, bytes) in
             [("fabric_read_bytes", compulsory.bytes_read), ("fabric_write_bytes", compulsory.bytes_written)]
@@ -55,17 +55,17 @@ pub fn check(values: &mut BTreeMap<String, Evaluated>, compulsory: &Compulsory, 
     }
 }
 
-fn judge(values: &mut BTreeMap<String, Evaluated>, name: &str, least: f64, what: &str) {
-    let Some(evaluated) = values.get_mut(name) else { return };
-    let Outcome::Known(value) = evaluated.outcome else { return };
+fn judge(values: &mut BTreeMap<String, Entry>, name: &str, least: f64, what: &str) {
+    let Some(entry) = values.get_mut(name) else { return };
+    let Some(value) = entry.value else { return };
     let ratio = value / least;
     if ratio < LEAST {
-        evaluated.suspicious = Some(format!(
+        entry.suspicious = Some(format!(
             "{value:.0} counted, but the case cannot be done with fewer than {least:.0} {what} ({ratio:.2} of it): the counter's unit or \
              instances, or work that this counter does not see"
         ));
     } else if ratio > MOST {
-        evaluated.suspicious = Some(format!(
+        entry.suspicious = Some(format!(
             "{value:.0} counted, {ratio:.1} times the {least:.0} {what} that the case needs: data fetched again, padding, or a counter that \
              counts more than this launch"
         ));

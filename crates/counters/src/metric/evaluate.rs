@@ -152,7 +152,7 @@ fn by(metric: &Metric, formula: &Formula, checks: &[Check], measured: &Measured)
             None => judged(metric, checks, value, |check| source.compute(&check.term).is_ok_and(|term| term < 0.0)),
         },
     };
-    Evaluated { outcome, cross_pass, suspicious: None, formula: formula.text().to_owned() }
+    Evaluated { outcome, cross_pass, formula: formula.text().to_owned() }
 }
 
 /// A metric that the SDK computed.
@@ -165,7 +165,7 @@ fn sdk_value(metric: &Metric, measured: &Measured) -> Evaluated {
         Some((_, reading)) => judged(metric, &[], reading.sum, |_| false),
     };
     let formula = format!("{id} as rocprofiler-sdk computed it");
-    Evaluated { outcome, cross_pass: false, suspicious: None, formula }
+    Evaluated { outcome, cross_pass: false, formula }
 }
 
 /// A computed value, if it can be right.
@@ -237,7 +237,6 @@ fn derived(metric: &Metric, evaluated: &Evaluated) -> Entry {
         kind,
         reason,
         cross_pass: evaluated.cross_pass,
-        suspicious: evaluated.suspicious.clone(),
         formula: Some(evaluated.formula.clone()),
         ..missing(metric.unit.clone(), String::new())
     }

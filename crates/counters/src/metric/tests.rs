@@ -167,11 +167,16 @@ fn reports_have_raw_beside_derived() {
 
 #[test]
 fn values_are_held_against_the_compulsory_work() {
-    let known = |value: f64| Evaluated {
-        outcome: Outcome::Known(value),
+    let known = |value: f64| Entry {
+        value: Some(value),
+        unit: String::new(),
+        kind: Kind::Derived,
+        reason: None,
         cross_pass: false,
         suspicious: None,
-        formula: String::new(),
+        formula: None,
+        passes: Vec::new(),
+        launches: None,
     };
     let compulsory = Compulsory {
         bytes_read: 100_000_000,

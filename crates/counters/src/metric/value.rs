@@ -52,8 +52,6 @@ pub struct Evaluated {
     pub outcome: Outcome,
     /// Its operands were counted in different launches.
     pub cross_pass: bool,
-    /// It is within its range, but does not agree with the work that the case is known to do: why.
-    pub suspicious: Option<String>,
     /// The formula that was used.
     pub formula: String,
 }

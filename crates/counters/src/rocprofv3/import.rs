@@ -26,7 +26,46 @@ pub struct ImportedCase {
 /// What makes launches one case: kernel, grid, workgroup.
 type Key<'r> = (&'r str, [u64; 3], [u32; 3]);
 
+/// Columns that are the same wherever a device is of one model and partitioned alike: what formulas and bounds take from an agent, and what
+/// its model is told by. Others (a bus address, the number of a render node, firmware) differ from one machine to the next.
+const FACTS: [&str; 9] = [
+    "Cu_Count",
+    "Simd_Per_Cu",
+    "Num_Xcc",
+    "Wave_Front_Size",
+    "Max_Waves_Per_Simd",
+    "Max_Waves_Per_Cu",
+    "Gfx_Target_Version",
+    "Device_Id",
+    "Max_Engine_Clk_Fcompute",
+];
+
 impl Agent {
+    /// In words, the first fact in which another agent is of another device than this one; what one of them does not tell is no
+    /// difference. Two processors are not told apart: nothing is counted on them.
+    pub fn difference(&self, other: &Agent) -> Option<String> {
+        if self.kind != other.kind {
+            return Some(format!("a {} and a {}", self.kind.name(), other.kind.name()));
+        }
+        if self.kind == AgentKind::Cpu {
+            return None;
+        }
+        let texts = [
+            ("architecture", &self.name, &other.name),
+            ("product", &self.product, &other.product),
+            ("model", &self.model, &other.model),
+        ];
+        let differs = |(_, one, other): &(&str, &String, &String)| !one.is_empty() && !other.is_empty() && one != other;
+        let number = |agent: &Agent, column: &str| agent.numbers.get(column).copied().filter(|number| *number > 0);
+        let text = texts.into_iter().find(differs).map(|(what, one, other)| format!("{what} {one} and {other}"));
+        text.or_else(|| {
+            FACTS.iter().find_map(|column| {
+                let (one, other) = (number(self, column)?, number(other, column)?);
+                (one != other).then(|| format!("{column} {one} and {other}"))
+            })
+        })
+    }
+
     /// Sizes that formulas need, where the agent's columns have them.
     pub fn geometry(&self) -> Option<Geometry> {
         let number = |column: &str| {

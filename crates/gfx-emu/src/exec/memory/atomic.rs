@@ -101,8 +101,11 @@ impl Atomic {
     /// The new value. `second` is the comparand of swaps and the further operand of others; `flush` says whether f32
     /// denormals of inputs and results become zero.
     pub(super) fn apply(self, old: u64, data: u64, second: u64, flush: bool) -> u64 {
+        if let Change::MinFloat | Change::MaxFloat = self.change {
+            return select_float(self.wide, self.change == Change::MaxFloat, old, data, flush && !self.wide);
+        }
         if self.wide {
-            // The packed changes have no 64-bit form.
+            // The packed changes have no 64-bit form, and the order of floats was dealt with.
             return wide(self.change, old, data, second, f64::from_bits).unwrap_or(old);
         }
         let (old, data) = (old as u32, data as u32);
@@ -115,7 +118,34 @@ impl Atomic {
     }
 }
 
-/// Makes the function of one width: the new value, or nothing for the packed changes. `float` reads a value as a float.
+/// The smaller or larger float by the ISA's rules for atomics, the old value being their first source: a signalling NaN wins,
+/// quieted, the old one first; a quiet NaN loses to any number; -0 lies below +0. Denormals are flushed for the comparison
+/// alone: the operand itself is kept, and the old value where both compare equal.
+fn select_float(wide: bool, max: bool, old: u64, data: u64, flush: bool) -> u64 {
+    let (sign, exponent, quiet) =
+        if wide { (1_u64 << 63, 0x7ff << 52, 1_u64 << 51) } else { (1 << 31, 0xff << 23, 1 << 22) };
+    let is_nan = |x: u64| x & !sign > exponent;
+    for x in [old, data] {
+        if is_nan(x) && x & quiet == 0 {
+            return x | quiet;
+        }
+    }
+    if is_nan(data) {
+        return old;
+    }
+    if is_nan(old) {
+        return data;
+    }
+    // Integers in the order of the numbers.
+    let key = |x: u64| {
+        let x = if flush && x & exponent == 0 { x & sign } else { x };
+        if x & sign == 0 { x as i64 } else { -1 - (x ^ sign) as i64 }
+    };
+    let better = if max { key(data) > key(old) } else { key(data) < key(old) };
+    if better { data } else { old }
+}
+
+/// Makes the function of one width: the new value, or nothing for the changes that are made elsewhere. `float` reads a value as a float.
 macro_rules! change_of_width {
     ($name:ident, $unsigned:ty, $signed:ty, $float:ty) => {
         fn $name(
@@ -148,11 +178,7 @@ macro_rules! change_of_width {
                 Change::Wrap if old >= data => old - data,
                 Change::Wrap => old.wrapping_add(second),
                 Change::AddFloat => float((float(old) + float(data)).to_bits()).to_bits(),
-                // Denormals are flushed for the comparison alone: the operand itself is kept. Zeros of either sign are equal
-                // and NaN compares false, so that the old value stays.
-                Change::MinFloat => choose(float(data) < float(old)),
-                Change::MaxFloat => choose(float(data) > float(old)),
-                Change::PackedAddF16 | Change::PackedAddBf16 => return None,
+                Change::MinFloat | Change::MaxFloat | Change::PackedAddF16 | Change::PackedAddBf16 => return None,
             })
         }
     };
@@ -306,9 +332,9 @@ mod tests {
     fn floats() {
         let f = f32::to_bits;
         assert_eq!(apply(Change::AddFloat, f(1.5), f(2.25)), f(3.75));
-        assert_eq!(apply(Change::MaxFloat, f(-0.0), f(0.0)), f(-0.0));
+        assert_eq!(apply(Change::MaxFloat, f(-0.0), f(0.0)), f(0.0));
         assert_eq!(apply(Change::MaxFloat, f(-1.0), f(0.0)), f(0.0));
-        assert_eq!(apply(Change::MinFloat, f(f32::NAN), f(1.0)), f(f32::NAN));
+        assert_eq!(apply(Change::MinFloat, f(f32::NAN), f(1.0)), f(1.0));
         let flushed = Atomic { change: Change::AddFloat, wide: false }.apply(1, 1, 0, true);
         assert_eq!(flushed, 0);
         assert_eq!(apply(Change::AddFloat, 1, 1), 2);
@@ -316,5 +342,41 @@ mod tests {
         assert_eq!(packed, 0x4000_4200);
         let packed = apply(Change::PackedAddBf16, 0x3f80_3f80, 0x3f80_4000);
         assert_eq!(packed, 0x4000_4040);
+    }
+
+    /// Every pair out of a list that is written in the documents' order: signalling NaN first, then the numbers from the
+    /// smallest on; of a quiet NaN and a number the number comes out.
+    #[test]
+    fn float_order() {
+        let narrow = [0xff80_0000_u32, 0xbf80_0000, 0x8000_0001, 0x8000_0000, 0, 1, 0x3f80_0000, 0x7f80_0000];
+        let wide: [u64; 6] = [0xfff0 << 48, 0xbff0 << 48, 1 << 63, 0, 0x3ff0 << 48, 0x7ff0 << 48];
+        let both = |wide, old, data, flush| {
+            [Change::MinFloat, Change::MaxFloat].map(|change| Atomic { change, wide }.apply(old, data, 0, flush))
+        };
+        for (is_wide, list) in [(false, narrow.map(u64::from).as_slice()), (true, wide.as_slice())] {
+            for i in 0..list.len() {
+                for j in 0..list.len() {
+                    let want = [list[i.min(j)], list[i.max(j)]];
+                    assert_eq!(both(is_wide, list[i], list[j], false), want, "{:x} {:x}", list[i], list[j]);
+                }
+            }
+            let [quiet, signal, quieted] = if is_wide {
+                [0x7ff8_0000_0000_0007, 0xfff0_0000_0000_0003, 0xfff8_0000_0000_0003]
+            } else {
+                [0x7fc0_0007, 0xff80_0003, 0xffc0_0003_u64]
+            };
+            for &number in list {
+                assert_eq!(both(is_wide, quiet, number, false), [number; 2]);
+                assert_eq!(both(is_wide, number, quiet, false), [number; 2]);
+                assert_eq!(both(is_wide, signal, number, false), [quieted; 2]);
+                assert_eq!(both(is_wide, number, signal, false), [quieted; 2]);
+            }
+            assert_eq!(both(is_wide, quiet, signal, false), [quieted; 2]);
+        }
+        // Flushed, denormals are zeros of their sign; what comes out is the operand itself.
+        assert_eq!(both(false, 1, 2, true), [1, 1]);
+        assert_eq!(both(false, 0x8000_0001, 1, true), [0x8000_0001, 1]);
+        // f64 denormals stay.
+        assert_eq!(both(true, 1, 2, true), [1, 2]);
     }
 }

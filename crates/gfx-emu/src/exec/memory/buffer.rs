@@ -107,14 +107,15 @@ pub(super) struct Resource {
 }
 
 impl Resource {
-    fn read(words: [u32; 4]) -> Self {
+    /// `typed` says that the instruction has a format, the data format then being no part of the stride.
+    fn read(words: [u32; 4], typed: bool) -> Self {
         let [w0, w1, w2, w3] = words;
         let add_thread = w3 >> 23 & 1 == 1;
         let stride = u64::from(w1 >> 16 & 0x3fff);
         let data_format = w3 >> 15 & 15;
         Self {
             base: u64::from(w0) | u64::from(w1 & 0xffff) << 32,
-            stride: if add_thread { stride | u64::from(data_format) << 14 } else { stride },
+            stride: if add_thread && !typed { stride | u64::from(data_format) << 14 } else { stride },
             records: w2.into(),
             swizzle: w1 >> 31 == 1,
             index_stride: 8 << (w3 >> 21 & 3),
@@ -136,17 +137,18 @@ struct Lanes {
     raw: bool,
 }
 
-/// Addresses of `bytes` for each lane. Dword accesses of several dwords are checked dword by dword by the callers.
+/// Addresses of `bytes` for each lane; `typed` for instructions with a format. Dword accesses of several dwords are checked
+/// dword by dword by the callers.
 ///
 /// # Safety
 /// The step's registers exist.
 #[inline(always)]
-unsafe fn addresses(step: &Step, wave: &mut Wave, bytes: u64) -> Lanes {
+unsafe fn addresses(step: &Step, wave: &mut Wave, bytes: u64, typed: bool) -> Lanes {
     let Src::Scalar(code) = step.src[2] else {
-        return Lanes { at: [0; 64], inside: 0, resource: Resource::read([0; 4]), base: 0, raw: false };
+        return Lanes { at: [0; 64], inside: 0, resource: Resource::read([0; 4], typed), base: 0, raw: false };
     };
     let words = std::array::from_fn(|word| wave.s32(code + word as u8));
-    let resource = Resource::read(words);
+    let resource = Resource::read(words, typed);
     let mods = &step.inst.mods;
     let immediate = step.imm as u64 & 0xfff;
     let scalar_offset = u64::from(scalar32(step.src[3], wave));
@@ -181,10 +183,13 @@ unsafe fn addresses(step: &Step, wave: &mut Wave, bytes: u64) -> Lanes {
         let offset = immediate + u64::from(offset[lane]);
         let linear =
             if resource.swizzle { swizzled(&resource, index, offset) } else { resource.stride * index + offset };
-        let within = if mods.idxen && resource.stride != 0 {
+        let within = if resource.add_thread && !mods.idxen {
+            // Scratch, which the hardware does not check; the memory map still does.
+            true
+        } else if mods.idxen && resource.stride != 0 {
             index < resource.records
         } else {
-            // Scratch resources say their whole size in bytes; all ones are no limit.
+            // All ones are no limit.
             linear + bytes <= resource.records || resource.records == u64::from(u32::MAX)
         };
         at[lane] = base.wrapping_add(linear);
@@ -210,7 +215,7 @@ fn dword_address(lanes: &Lanes, lane: usize, k: u64) -> u64 {
 unsafe fn loads_body<const L: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let (exec, bytes, extend) = (wave.exec(), u32::from(step.aux[BYTES]), Extend::from_u8(step.aux[EXTEND]));
     // SAFETY: registers were checked when the step was made.
-    let lanes = unsafe { addresses(step, wave, u64::from(bytes)) };
+    let lanes = unsafe { addresses(step, wave, u64::from(bytes), false) };
     let whole = exec == u64::MAX && lanes.inside == u64::MAX && !lanes.resource.swizzle && bytes >= 4;
     if whole && lanes::is_linear(&lanes.at, bytes.into()) {
         let first = lanes.at[0];
@@ -272,7 +277,7 @@ unsafe fn stores_body<const L: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'
     let (exec, bytes, high) = (wave.exec(), u32::from(step.aux[BYTES]), step.aux[EXTEND] == 1);
     let Src::Vgpr(data) = step.src[1] else { return Flow::Next };
     // SAFETY: registers were checked when the step was made.
-    let lanes = unsafe { addresses(step, wave, u64::from(bytes)) };
+    let lanes = unsafe { addresses(step, wave, u64::from(bytes), false) };
     let whole = exec == u64::MAX && lanes.inside == u64::MAX && !lanes.resource.swizzle && bytes >= 4;
     if whole && lanes::is_linear(&lanes.at, bytes.into()) {
         let first = lanes.at[0];
@@ -324,7 +329,7 @@ unsafe fn stores_body<const L: u8>(step: &Step, wave: &mut Wave, env: &mut Env<'
 unsafe fn to_lds_handler(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let (exec, bytes, extend) = (wave.exec(), u32::from(step.aux[BYTES]), Extend::from_u8(step.aux[EXTEND]));
     // SAFETY: registers were checked when the step was made.
-    let lanes = unsafe { addresses(step, wave, u64::from(bytes)) };
+    let lanes = unsafe { addresses(step, wave, u64::from(bytes), false) };
     let base = (wave.m0() & 0x3fffc).wrapping_add(step.imm as u32 & 0xfff);
     let flow = to_lds(env, wave, exec, base, bytes, |env, lane| {
         let mut words = [0; 4];
@@ -349,7 +354,7 @@ unsafe fn to_lds_handler(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flo
 unsafe fn atomics(step: &Step, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let (exec, bytes) = (wave.exec(), u32::from(step.aux[BYTES]));
     // SAFETY: registers were checked when the step was made.
-    let lanes = unsafe { addresses(step, wave, u64::from(bytes)) };
+    let lanes = unsafe { addresses(step, wave, u64::from(bytes), false) };
     let place = |lane: usize| (lanes.inside >> lane & 1 == 1).then(|| (Space::Global, lanes.at[lane]));
     // SAFETY: as above.
     let outcome = unsafe { super::atomic::run(step, wave, env, exec, place) };
@@ -375,7 +380,7 @@ fn format_of(step: &Step, resource: &Resource) -> Format {
 /// The step's registers exist.
 unsafe fn typed(step: &Step, wave: &mut Wave) -> Result<(Format, u32, Lanes), FaultKind> {
     // SAFETY: the caller's.
-    let mut lanes = unsafe { addresses(step, wave, 1) };
+    let mut lanes = unsafe { addresses(step, wave, 1, true) };
     let format = format_of(step, &lanes.resource);
     if format.data == 0 {
         lanes.inside = 0;
@@ -383,7 +388,7 @@ unsafe fn typed(step: &Step, wave: &mut Wave) -> Result<(Format, u32, Lanes), Fa
     }
     let size = format.bytes().ok_or_else(|| format.unknown())?;
     // SAFETY: the caller's.
-    Ok((format, size, unsafe { addresses(step, wave, size.into()) }))
+    Ok((format, size, unsafe { addresses(step, wave, size.into(), true) }))
 }
 
 /// The components of a lane after the resource's selects; zeros outside.

@@ -19,7 +19,7 @@ unsafe fn row<const N: usize>(from: *const Vreg, register: usize, lane: usize) -
 /// A result whose NaN is the plain quiet one: which payload and sign hardware hands on is not documented, and the host's
 /// depends on the order of operands.
 #[inline(always)]
-fn plain_nan(value: f32) -> u32 {
+pub(super) fn plain_nan(value: f32) -> u32 {
     if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() }
 }
 

@@ -3,6 +3,7 @@
 //! How the hardware adds is not published. Here the products of a block of 32 are added exactly (f64 holds them), scaled,
 //! and added to C with one rounding to f32 a block: approximate in that sense.
 
+use super::chain::plain_nan;
 use super::element::Element;
 use super::shape::Shape;
 use super::{A_ELEMENT, B_ELEMENT, SIDE, inputs, load_c, store_d};
@@ -107,6 +108,15 @@ unsafe fn sized<const N: usize>(step: &Step, shape: &Shape, wave: &mut Wave) {
             }
         }
     }
+    finish(wave.mode.fp16_ovfl(), c.as_flattened_mut());
     // SAFETY: this handler's.
     unsafe { store_d::<N>(step, shape, wave, 0, &c) };
+}
+
+/// Results as the other matrix instructions have them: infinities cut to the largest number under FP16_OVFL, one NaN.
+fn finish(clamp: bool, words: &mut [u32]) {
+    for word in words {
+        let value = f32::from_bits(*word);
+        *word = plain_nan(if clamp && value.is_infinite() { f32::MAX.copysign(value) } else { value });
+    }
 }

@@ -432,3 +432,28 @@ fn levels_agree_on_every_kind_of_number() {
     }
     assert!(tried > 20, "{tried}");
 }
+
+/// The scaled forms' results: infinities under FP16_OVFL, and NaN.
+#[test]
+fn scaled_results_are_clamped_as_others() {
+    let mut before = wave();
+    for register in 0..64 {
+        // 1.0 in E4M3; the scales of A are 2^127 and those of B 1: each sum of 32 products overflows.
+        before.vgpr[register] = Vreg([0x3838_3838; 64]);
+    }
+    (before.vgpr[20], before.vgpr[21]) = (Vreg([254; 64]), Vreg([127; 64]));
+    let mut instruction = inst(Op::from_name("v_mfma_scale_f32_16x16x128_f8f6f4").unwrap());
+    instruction.enc = Encoding::MaiScale;
+    instruction.scale = [Operand::Vgpr(20), Operand::Vgpr(21)];
+    instruction.src[2] = Operand::Inline(128);
+    let result = |instruction: &Inst, mode: u32| {
+        let mut after = before.clone();
+        after.mode = Mode(mode);
+        execute(Arch::Gfx950, Level::Base, instruction, &mut after);
+        after.vgpr[96].0[0]
+    };
+    assert_eq!(result(&instruction, 0x3f0), 0x7f80_0000);
+    assert_eq!(result(&instruction, 0x3f0 | 1 << 23), 0x7f7f_ffff);
+    instruction.src[2] = Operand::Literal(0xffc1_2345);
+    assert_eq!(result(&instruction, 0x3f0), 0x7fc0_0000);
+}

@@ -10,7 +10,7 @@ mod unary;
 use super::constants::Inline;
 use super::step::{Compiler, Handler, Src, Step, Unsupported};
 use super::wave::Wave;
-use crate::isa::{Encoding, Inst, Operand};
+use crate::isa::{Encoding, Inst, Op, Operand};
 
 /// Base of the LDS aperture in flat addresses.
 pub const SHARED_BASE: u64 = 1 << 48;
@@ -36,8 +36,11 @@ pub(super) fn compile(c: &Compiler, inst: &Inst) -> Option<Result<Step, Unsuppor
 /// A step with scalar operands.
 fn step(inst: &Inst, run: Handler) -> Result<Step, Unsupported> {
     let mut src = [Src::None; 4];
-    for (to, from) in src.iter_mut().zip(&inst.src) {
-        *to = source(*from)?;
+    for (i, (to, from)) in src.iter_mut().zip(&inst.src).enumerate() {
+        *to = match *from {
+            Operand::Literal(value) => Src::Const(literal(inst.op, i, value)),
+            other => source(other)?,
+        };
     }
     let mut dst = [0; 2];
     for (to, from) in dst.iter_mut().zip(&inst.dst) {
@@ -54,14 +57,21 @@ fn step(inst: &Inst, run: Handler) -> Result<Step, Unsupported> {
     Ok(Step { dst, src, imm: imm.unwrap_or(0), ..Step::new(inst, run) })
 }
 
-/// A scalar source. Constants are sign-extended to 64 bits, so that either width can be taken; float constants stand as
-/// the bits of an f32.
+/// A literal as source `i`, extended to 64 bits: by its sign where that source is a signed number of 64 bits, else by zeros,
+/// which is what compilers count on when they write 0x80000000 or 0xffffffff for an i64. 32-bit sources take the low half.
+fn literal(op: Op, i: usize, value: u32) -> u64 {
+    let signed = i == 0 && matches!(op, Op::SAshrI64 | Op::SBfeI64 | Op::SFlbitI32I64);
+    if signed { value as i32 as u64 } else { value.into() }
+}
+
+/// A scalar source. Inline integers and immediates are sign-extended to 64 bits, so that either width can be taken; float
+/// constants stand as the bits of an f32.
 fn source(operand: Operand) -> Result<Src, Unsupported> {
     Ok(match operand {
         Operand::None | Operand::Off => Src::None,
         Operand::Scalar(code) => Src::Scalar(code),
         Operand::Inline(code) => Src::Const(Inline::of(code).ok_or(Unsupported::NoHandler)?.narrow()),
-        Operand::Literal(value) => Src::Const(value as i32 as i64 as u64),
+        Operand::Literal(value) => Src::Const(value.into()),
         Operand::Special(code) => Src::Special(code),
         Operand::Imm(value) => Src::Const(value as i16 as i64 as u64),
         Operand::Vgpr(_) | Operand::Agpr(_) => return Err(Unsupported::NoHandler),

@@ -73,7 +73,7 @@ lanes32! { narrow:
         let wide = widen16(in16(p, a));
         if is_nan32(wide) { quiet32(wide) } else { wide }
     };
-    VCvtF32Bf16(B32) -> F32 = |p, a| {
+    VCvtF32Bf16(Bf16) -> F32 = |p, a| {
         let wide = a << 16;
         if is_nan32(wide) { quiet32(wide) } else { wide }
     };
@@ -86,7 +86,7 @@ lanes32! { narrow:
     VCvtPkrtzF16F32(F32, F32) -> PF16 [hot] = |p, a, b| {
         out16(p, toward_zero16(in32(p, a))) | out16(p, toward_zero16(in32(p, b))) << 16
     };
-    VCvtPkF16F32(F32, F32) -> PF16 [hot] = |p, a, b| narrow16(in32(p, a)) | narrow16(in32(p, b)) << 16;
+    VCvtPkF16F32(F32, F32) -> PF16 [hot] = |p, a, b| to_half(p, a) | to_half(p, b) << 16;
     VCvtPkBf16F32(F32, F32) -> B32 [hot] = |p, a, b| to_brain(in32(p, a)) | to_brain(in32(p, b)) << 16;
     VCvtPknormI16F32(F32, F32) -> B32 = |p, a, b| {
         normalised(f(in32(p, a)), true) | normalised(f(in32(p, b)), true) << 16

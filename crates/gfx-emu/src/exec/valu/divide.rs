@@ -2,7 +2,7 @@
 //! trigonometric argument reduction.
 
 use super::fp::*;
-use super::general::{Index, fetch, fetch64, store, store64};
+use super::general::{Index, fetch, fetch64, modify, modify64, store, store64};
 use super::lane::Ty;
 use super::{mask_code, step};
 use crate::exec::Env;
@@ -130,6 +130,9 @@ unsafe fn scale32(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         return Flow::Next;
     }
     let index = Index::of(wave);
+    if !index.reaches(wave, step.dst[0], 1) {
+        return Flow::Next;
+    }
     let mut s = [Vreg([0; 64]); 3];
     for (i, source) in s.iter_mut().enumerate() {
         fetch(step, wave, index, Ty::F32, i, source);
@@ -142,6 +145,7 @@ unsafe fn scale32(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         mask |= u64::from(flag) << lane;
     }
     let exec = wave.exec();
+    modify(Ty::F32, step, wave.mode, &mut r);
     store(step, wave, index, Ty::F32, false, &mut r, exec);
     wave.set_s64(step.dst[1] as u8, mask & exec);
     Flow::Next
@@ -162,6 +166,9 @@ unsafe fn scale64(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         return Flow::Next;
     }
     let index = Index::of(wave);
+    if !index.reaches(wave, step.dst[0], 2) {
+        return Flow::Next;
+    }
     let mut s = [[Vreg([0; 64]); 2]; 3];
     for (i, source) in s.iter_mut().enumerate() {
         fetch64(step, wave, index, Ty::F64, i, source);
@@ -174,6 +181,7 @@ unsafe fn scale64(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         mask |= u64::from(flag) << lane;
     }
     let exec = wave.exec();
+    modify64(step, wave.mode, &mut r);
     store64(step, wave, index, Ty::F64, &r, exec);
     wave.set_s64(step.dst[1] as u8, mask & exec);
     Flow::Next
@@ -204,6 +212,7 @@ unsafe fn fmas32(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         };
     }
     let exec = wave.exec();
+    modify(Ty::F32, step, wave.mode, &mut r);
     store(step, wave, index, Ty::F32, false, &mut r, exec);
     Flow::Next
 }
@@ -235,6 +244,7 @@ unsafe fn fmas64(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         set_pair(&mut r, lane, value);
     }
     let exec = wave.exec();
+    modify64(step, wave.mode, &mut r);
     store64(step, wave, index, Ty::F64, &r, exec);
     Flow::Next
 }
@@ -292,6 +302,7 @@ unsafe fn trig(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         set_pair(&mut r, lane, trig_segment(pair(&x, lane), segment.0[lane]).to_bits());
     }
     let exec = wave.exec();
+    modify64(step, wave.mode, &mut r);
     store64(step, wave, index, Ty::F64, &r, exec);
     Flow::Next
 }

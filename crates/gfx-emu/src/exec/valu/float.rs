@@ -13,8 +13,10 @@ fn exact32<P: Fp>(p: P, a: u32, op: impl Fn(f32) -> f32) -> u32 {
 /// The f16 result of a function of an f16 that is exact in f16.
 #[inline(always)]
 fn exact16<P: Fp>(p: P, a: u32, op: impl Fn(f32) -> f32) -> u32 {
+    let a = in16(p, a);
+    let r = nan16::<P>(narrow16(op(f(widen16(a))).to_bits()), [a, 0, 0]);
     // Multiplying by one changes nothing but puts the result under MODE.
-    mul16(p, narrow16(op(f(widen16(in16(p, a)))).to_bits()), 0x3c00)
+    mul16(p, r, 0x3c00)
 }
 
 #[inline(always)]
@@ -34,8 +36,9 @@ fn fract32(x: f32) -> f32 {
 #[inline(always)]
 fn fract16(x: f32) -> f32 {
     let r = x - x.floor();
-    // The largest half below one: what lies above in f32 might round to one.
-    r.min(1.0 - 1.0 / 2048.0)
+    // The largest half below one: what lies above in f32 might round to one. A NaN is no more than it, and stays.
+    let largest = 1.0 - 1.0 / 2048.0;
+    if r > largest { largest } else { r }
 }
 
 #[inline(always)]

@@ -176,8 +176,9 @@ pub(super) fn nan32<P: Fp>(r: u32, s: [u32; 3]) -> u32 {
     }
 }
 
+/// The same of f16 operations.
 #[inline(always)]
-fn nan16<P: Fp>(r: u32, s: [u32; 3]) -> u32 {
+pub(super) fn nan16<P: Fp>(r: u32, s: [u32; 3]) -> u32 {
     if P::PLAIN || !is_nan16(r) {
         return r;
     }

@@ -2,6 +2,7 @@
 
 use super::dpp;
 use super::fp::{PLAIN_BITS, PLAIN_MASK, f};
+pub(super) use super::index::{DESTINATION, Index};
 use super::lane::{Ty, any_float, any_nan};
 use super::simd::{BASE, V3, V4, blend, permute};
 use super::wide::any_nan64;
@@ -27,34 +28,6 @@ pub(super) struct Kernels<K> {
     pub(super) any: K,
     /// What a clamp does to integers.
     pub(super) saturate: Option<K>,
-}
-
-/// Offsets that gpr-index mode adds to vector register numbers.
-#[derive(Clone, Copy)]
-pub(super) struct Index {
-    offset: usize,
-    enabled: u32,
-}
-
-/// The destination's bit among the enables.
-pub(super) const DESTINATION: usize = 3;
-
-impl Index {
-    pub(super) fn of(wave: &Wave) -> Self {
-        if wave.mode.gpr_idx() {
-            let m0 = wave.m0();
-            Self { offset: (m0 & 0xff) as usize, enabled: (m0 >> 12) & 15 }
-        } else {
-            Self { offset: 0, enabled: 0 }
-        }
-    }
-
-    /// The register that operand `which` (0..3 sources, [`DESTINATION`]) names; `None` beyond the wave's registers.
-    pub(super) fn register(self, wave: &Wave, number: u16, which: usize) -> Option<usize> {
-        let offset = if self.enabled & (1 << which) != 0 { self.offset } else { 0 };
-        let register = usize::from(number) + offset;
-        (register < wave.vgpr.len()).then_some(register)
-    }
 }
 
 /// The value of a special source.
@@ -155,7 +128,7 @@ fn select(sdwa: &Sdwa, i: usize, to: &mut Vreg) {
 fn sign(ty: Ty, abs: bool, neg: bool, to: &mut Vreg) {
     let bit = match ty {
         Ty::F32 => 0x8000_0000u32,
-        Ty::F16 => 0x8000,
+        Ty::F16 | Ty::Bf16 => 0x8000,
         _ => return,
     };
     let (clear, flip) = (if abs { !bit } else { !0 }, if neg { bit } else { 0 });
@@ -252,7 +225,7 @@ pub(super) unsafe fn fetch64_at<const L: u8>(
 
 /// ×2, ×4, ÷2 of a float result, where the output modifier counts; then the clamp to 0..1.
 #[inline(always)]
-fn modify(ty: Ty, step: &Step, mode: Mode, r: &mut Vreg) {
+pub(super) fn modify(ty: Ty, step: &Step, mode: Mode, r: &mut Vreg) {
     let mods = &step.inst.mods;
     let keeps = if ty == Ty::F32 { mode.denorm_out_f32() } else { mode.denorm_out_f16_f64() };
     if mods.omod != 0 && !mode.ieee() && !keeps && ty != Ty::PF16 {
@@ -303,8 +276,9 @@ pub(super) fn clamp16(mode: Mode, x: u32) -> u32 {
     }
 }
 
+/// The same of an f64 result.
 #[inline(always)]
-fn modify64(step: &Step, mode: Mode, r: &mut [Vreg; 2]) {
+pub(super) fn modify64(step: &Step, mode: Mode, r: &mut [Vreg; 2]) {
     let mods = &step.inst.mods;
     let scales = mods.omod != 0 && !mode.ieee() && !mode.denorm_out_f16_f64();
     if !scales && !mods.clamp {
@@ -558,6 +532,9 @@ pub(super) fn store64(step: &Step, wave: &mut Wave, index: Index, ty: Ty, r: &[V
 /// The host has the features of level `L`.
 #[inline(always)]
 unsafe fn store64_at<const L: u8>(step: &Step, wave: &mut Wave, index: Index, ty: Ty, r: &[Vreg; 2], mask: u64) {
+    if !index.reaches(wave, step.dst[0], ty.width()) {
+        return;
+    }
     for part in 0..ty.width() {
         let Some(register) = index.register(wave, step.dst[0] + part, DESTINATION) else { return };
         if let Some(to) = wave.vgpr.get_mut(register) {

@@ -19,6 +19,8 @@ pub(super) enum Ty {
     U16,
     I16,
     F16,
+    /// A bf16 in the low half.
+    Bf16,
     /// Two 16-bit numbers.
     PU16,
     PI16,
@@ -39,7 +41,7 @@ impl Ty {
     }
 
     pub(super) const fn is_float(self) -> bool {
-        matches!(self, Ty::F32 | Ty::F16 | Ty::PF16 | Ty::F64)
+        matches!(self, Ty::F32 | Ty::F16 | Ty::Bf16 | Ty::PF16 | Ty::F64)
     }
 
     /// True for 16-bit numbers in one half of a register.

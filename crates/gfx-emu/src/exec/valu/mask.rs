@@ -159,6 +159,9 @@ unsafe fn carry_at<const L: u8>(step: &Step, wave: &mut Wave) -> Flow {
         return Flow::Next;
     }
     let index = Index::of(wave);
+    if !index.reaches(wave, step.dst[0], 1) {
+        return Flow::Next;
+    }
     let mut writable = wave.exec();
     let mut scratch = [Vreg([0; 64]); 2];
     let [first, second] = &mut scratch;
@@ -240,6 +243,9 @@ fn mad_at(step: &Step, wave: &mut Wave, signed: bool) -> Flow {
         return Flow::Next;
     }
     let index = Index::of(wave);
+    if !index.reaches(wave, step.dst[0], 2) {
+        return Flow::Next;
+    }
     let (mut a, mut b) = (Vreg([0; 64]), Vreg([0; 64]));
     let mut c = [Vreg([0; 64]); 2];
     let exec = wave.exec();

@@ -12,6 +12,7 @@ mod dpp;
 mod float;
 mod fp;
 mod general;
+mod index;
 mod int;
 mod lane;
 mod mask;
@@ -25,7 +26,7 @@ mod wide;
 
 use super::constants::Inline;
 use super::step::{Compiler, Handler, Src, Step, Unsupported};
-use crate::isa::{Encoding, Inst, Mods, Operand};
+use crate::isa::{Encoding, Inst, Mods, Op, Operand};
 use general::AUX_ACCUMULATES;
 use lane::{Entry, Ty};
 
@@ -67,6 +68,9 @@ fn from_entry(c: &Compiler, inst: &Inst, entry: &Entry) -> Result<Step, Unsuppor
     if (inst.mods.clamp && !float && !entry.saturates) || (inst.mods.omod != 0 && !float) {
         return Err(Unsupported::NoHandler);
     }
+    if ignores_signs(inst) {
+        return Err(Unsupported::NoHandler);
+    }
     fold_modifiers(&mut step, &entry.src[..usize::from(entry.n)]);
     if !entry.keep
         && is_plain(&step.inst, entry)
@@ -75,6 +79,13 @@ fn from_entry(c: &Compiler, inst: &Inst, entry: &Entry) -> Result<Step, Unsuppor
         step.run = handler;
     }
     Ok(step)
+}
+
+/// True for |x| or -x of a source of two halves where the encoding has no bits to say which half: nothing documents what the
+/// hardware makes of them.
+fn ignores_signs(inst: &Inst) -> bool {
+    let pairs = matches!(inst.op, Op::VDot2cF32F16 | Op::VDot2cF32Bf16 | Op::VPkFmacF16);
+    pairs && inst.enc != Encoding::Vop3p && (inst.mods.abs | inst.mods.neg) != 0
 }
 
 /// Bit i: source i is the same for all lanes; bit 7: a source is neither that nor a vector register.
@@ -187,6 +198,7 @@ fn constant(code: u8, ty: Ty) -> Option<u64> {
     Some(match (constant, ty) {
         (_, ty) if ty.width() == 2 => constant.wide(),
         (Inline::Float { f16, .. }, Ty::F16 | Ty::PF16) => f16.into(),
+        (Inline::Float { f32, .. }, Ty::Bf16) => u64::from(f32 >> 16),
         _ => u64::from(constant.narrow() as u32),
     })
 }

@@ -1,7 +1,7 @@
 //! Conversions to and from the narrow formats: fp8 and bf8 (FNUZ on gfx942, OCP on gfx950), and gfx950's scaled family.
 
 use super::cvt::to_brain;
-use super::fp::{Any, f, in32, narrow16, widen16};
+use super::fp::{Any, f, in32, narrow16, out16, widen16};
 use super::general::{DESTINATION, Index, fetch, put, read};
 use super::lane::Ty;
 use super::small::{BF6, BF8, BF8_FNUZ, FP4, FP6, FP8, FP8_FNUZ, Small};
@@ -236,13 +236,19 @@ unsafe fn stochastic_half(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow
         a.0[lane] = match (brain, finite) {
             (true, true) => x.wrapping_add(bits >> 16) >> 16,
             (true, false) => to_brain(x),
-            (false, true) => stochastic16(x, bits),
+            (false, true) => under_mode16(wave.mode, stochastic16(x, bits)),
             (false, false) => narrow16(x),
         };
     }
     let shift = if step.inst.mods.op_sel & 8 != 0 { 16 } else { 0 };
     insert(step, wave, index, &mut a, shift, 16);
     Flow::Next
+}
+
+/// The f16 of a finite number as MODE has results: overflow is the largest number under FP16_OVFL, denormals may be flushed.
+fn under_mode16(mode: Mode, r: u32) -> u32 {
+    let overflows = mode.fp16_ovfl() && r & 0x7fff == 0x7c00;
+    out16(Any(mode), if overflows { r - 1 } else { r })
 }
 
 /// A finite f32 as f16 by adding 13 random bits below the last place.
@@ -287,6 +293,9 @@ fn convert_eight(step: &Step, wave: &mut Wave, count: u16) -> Flow {
     let mut codes = Vreg([0; 64]);
     let writable = wave.exec() & eight_at(step, wave, index, count == 2, &mut codes);
     let format = format(step);
+    if !index.reaches(wave, step.dst[0], count) {
+        return Flow::Next;
+    }
     for part in 0..count {
         let mut r = Vreg([0; 64]);
         for lane in 0..64 {
@@ -407,6 +416,9 @@ fn convert_lane(step: &Step, wave: &mut Wave, conversion: Scaled, lane: usize) {
     }
     let index = Index::of(wave);
     let bits = conversion.result_bits();
+    if !index.reaches(wave, step.dst[0], bits.div_ceil(32) as u16) {
+        return;
+    }
     // A result of less than a register goes to the byte or half that OP_SEL names, and leaves the rest.
     let shift = match bits {
         8 => 8 * (select >> 2 & 3),

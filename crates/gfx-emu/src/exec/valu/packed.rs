@@ -225,6 +225,9 @@ unsafe fn pair_at<O: Pair, const L: u8>(step: &Step, wave: &mut Wave) -> Flow {
 #[inline(always)]
 unsafe fn write_pair<const L: u8>(step: &Step, wave: &mut Wave, index: Index, r: &[Vreg; 2]) {
     let exec = wave.exec();
+    if !index.reaches(wave, step.dst[0], 2) {
+        return;
+    }
     for (part, value) in (0..).zip(r) {
         if let Some(register) = index.register(wave, step.dst[0] + part, DESTINATION)
             && let Some(to) = wave.vgpr.get_mut(register)
@@ -409,6 +412,10 @@ unsafe fn mix_high(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
 
 /// `v_mqsad_u32_u8`: four 32-bit sums, in four registers.
 fn quad(c: &Compiler, inst: &Inst) -> Result<Step, Unsupported> {
+    // What a clamp of the sums would be is not documented.
+    if inst.mods.clamp || inst.mods.omod != 0 {
+        return Err(Unsupported::NoHandler);
+    }
     let mut step = step(c, inst, quad_sums, &[Ty::B64, Ty::B32], None)?;
     step.dst[0] = c.vreg(inst.dst[0], 4)?.0;
     step.src[2] = match c.vreg(inst.src[2], 4)? {
@@ -437,6 +444,9 @@ unsafe fn quad_sums(step: &Step, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         }
     }
     let exec = wave.exec();
+    if !index.reaches(wave, step.dst[0], 4) {
+        return Flow::Next;
+    }
     for (part, sum) in (0..).zip(&sums) {
         if let Some(register) = index.register(wave, step.dst[0] + part, DESTINATION)
             && let Some(to) = wave.vgpr.get_mut(register)
