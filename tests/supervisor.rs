@@ -351,6 +351,15 @@ const OTHER: &str = r#"touch spoken; say "$(sed 's/scripted"/other"/' hello.json
 /// The second child's device cannot be opened; it ends as the worker does.
 const REFUSED: &str = r#"touch spoken; say '{"Refused":{"usage":false,"message":"no such GPU"}}'; exit 0"#;
 
+/// Asserts that the first device ran every case, and that the second one was told of in one line with these words and not
+/// started again.
+fn assert_left_out_once(bench: &Bench, told: &Told, words: &str) {
+    assert!(told.results.values().all(|case| case.device.as_deref() == Some("host")));
+    let about: Vec<&String> = told.lines.iter().filter(|line| line.contains("emu:mi300x")).collect();
+    assert!(about.len() == 1 && about[0].contains(words), "{:?}", told.lines);
+    assert_eq!(bench.pids().len(), 2, "it is not started again");
+}
+
 #[test]
 fn a_device_unlike_the_first_is_left_out_once() {
     for (second, words) in [(OTHER, "other (gfx942, 1 units)"), (REFUSED, "no such GPU")] {
@@ -362,10 +371,7 @@ fn a_device_unlike_the_first_is_left_out_once() {
         let script = format!("{}\n{}", SECOND.replace("ELSE", second), LOOP.replace("ON_JOB", on_job));
         bench.run_script(&script, &mut told, &AtomicBool::new(false));
         assert_eq!(told.statuses(), [Status::Ok; 4]);
-        assert!(told.results.values().all(|case| case.device.as_deref() == Some("host")));
-        let about: Vec<&String> = told.lines.iter().filter(|line| line.contains("emu:mi300x")).collect();
-        assert!(about.len() == 1 && about[0].contains(words), "{:?}", told.lines);
-        assert_eq!(bench.pids().len(), 2, "it is not started again");
+        assert_left_out_once(&bench, &told, words);
     }
 }
 
@@ -380,10 +386,7 @@ fn a_device_that_answers_while_peaks_are_measured_is_looked_at_like_any_other() 
         let mut told = Told::default();
         bench.run_all(supervisor, &mut told, &AtomicBool::new(false));
         assert_eq!(told.statuses(), [Status::Ok; 3]);
-        assert!(told.results.values().all(|case| case.device.as_deref() == Some("host")));
-        let about: Vec<&String> = told.lines.iter().filter(|line| line.contains("emu:mi300x")).collect();
-        assert!(about.len() == 1 && about[0].contains(words), "{:?}", told.lines);
-        assert_eq!(bench.pids().len(), 2, "it is not started again");
+        assert_left_out_once(&bench, &told, words);
     }
 }
 

@@ -286,9 +286,14 @@ impl Gate {
 
 /// A check of a case before its outcome is known.
 fn open(case: &CaseDoc, name: &str, limit: Limit) -> CheckDoc {
+    open_of((&case.id, &case.family), name, limit)
+}
+
+/// The same of anything that has a name and, maybe, a family.
+fn open_of((what, family): (&str, &str), name: &str, limit: impl fmt::Display) -> CheckDoc {
     CheckDoc {
-        case: case.id.clone(),
-        family: case.family.clone(),
+        case: what.to_owned(),
+        family: family.to_owned(),
         cache: None,
         metric: name.to_owned(),
         limit: limit.to_string(),
@@ -336,15 +341,8 @@ fn check_family(family: &str, limits: &Limits, comparison: &Comparison) -> Optio
     let families = compared.chain(comparison.not_compared.iter().map(|case| &case.family));
     let (name, limit) = limits.0.first_key_value()?;
     (!families.into_iter().any(|other| other == family)).then(|| CheckDoc {
-        case: format!("family.{family}"),
-        family: family.to_owned(),
-        cache: None,
-        metric: name.clone(),
-        limit: limit.to_string(),
-        base: None,
-        candidate: None,
-        outcome: Outcome::Inconclusive,
         message: format!("no case of these runs is of the family `{family}`, which has limits of its own"),
+        ..open_of((&format!("family.{family}"), family), name, limit)
     })
 }
 
@@ -376,17 +374,7 @@ fn check_time(case: &CaseDoc, limit: Limit, rule: &RuleDoc) -> Option<CheckDoc> 
 
 /// A part that is not known cannot pass: it is taken as unchanged only to have a figure.
 fn check_step(step: Option<&StepDoc>, limit: Limit, noise_floor: f64) -> CheckDoc {
-    let check = |outcome, message| CheckDoc {
-        case: STEP.to_owned(),
-        family: String::new(),
-        cache: None,
-        metric: STEP.to_owned(),
-        limit: limit.to_string(),
-        base: None,
-        candidate: None,
-        outcome,
-        message,
-    };
+    let check = |outcome, message| CheckDoc { outcome, message, ..open_of((STEP, ""), STEP, limit) };
     let Some(step) = step else {
         let text = format!("no change of a case is known well enough to tell that of the step, the limit is {limit}");
         return check(Outcome::Inconclusive, text);
@@ -417,15 +405,10 @@ fn check_presence(case: &NotCompared) -> Option<CheckDoc> {
         () => return None,
     };
     Some(CheckDoc {
-        case: case.id.clone(),
-        family: case.family.clone(),
         cache: case.cache.clone(),
-        metric: "status".to_owned(),
-        limit: "runs as in the base".to_owned(),
-        base: None,
-        candidate: None,
         outcome,
         message: case.reason.clone(),
+        ..open_of((&case.id, &case.family), "status", "runs as in the base")
     })
 }
 

@@ -5,7 +5,7 @@ use super::profiler::{CaseCounters, CaseFacts, ProfilerError};
 use super::request::{OwnCounter, What, catalog};
 use super::shared::{Shared, demangled};
 use kbench_counters::collect::{Arrivals, Collector, Launch, Reconciliation, Sums};
-use kbench_counters::metric::{Cache, Kind, Measured, check, report, verify_cold};
+use kbench_counters::metric::{self, Cache, ColdVerdict, Kind, Measured, check, report, verify_cold};
 use kbench_counters::plan::{GUARDS, Oracle, Plan, PlanError};
 use kbench_counters::ring::Summary;
 use kbench_counters::{Catalog, Geometry, rocprofv3};
@@ -58,9 +58,7 @@ impl Counted {
     fn ids(&self) -> HashMap<&str, CounterId> {
         self.known.iter().map(|counter| (counter.name.as_str(), counter.id)).collect()
     }
-}
 
-impl Counted {
     /// The counters that several launches' values do not add up of.
     fn natures(&self) -> BTreeMap<String, Nature> {
         let is_count =
@@ -138,12 +136,12 @@ impl Attached {
         Ok(Self { catalog, names, plan, configs, counters, geometry, agent, is_emulated, natures })
     }
 
-    /// Values, metrics and what is missing, from what arrived of all launches.
+    /// Values, metrics and what is missing, from what arrived of all launches, held against what the case must do.
     pub(super) fn evaluate(
         &self,
         launched: &[Launched],
         mut arrivals: Arrivals,
-        duration_ns: Option<f64>,
+        facts: &CaseFacts,
         kind: &dyn Fn(&str) -> Kind,
         ring: Summary,
     ) -> CaseCounters {
@@ -180,31 +178,35 @@ impl Attached {
             duration_ns: None,
             unavailable: BTreeMap::new(),
         };
-        let measured =
-            Measured { duration_ns, ..in_sequence(measured, &|name| self.nature(name)).unwrap_or_else(empty) };
+        let together = in_sequence(measured, &|name| self.nature(name)).unwrap_or_else(empty);
+        let measured = Measured { duration_ns: facts.duration_ns, ..together };
         let guards = GUARDS.iter().copied();
         let names = self.names.iter().map(String::as_str).chain(guards.filter(|name| self.is_counted(name)));
+        let mut entries = report(&self.catalog, &measured, names);
+        let cold = self.compare(&mut entries, &measured, facts);
         CaseCounters {
-            entries: report(&self.catalog, &measured, names),
+            entries,
             passes: self.plan.passes.iter().map(|pass| pass.counters.clone()).collect(),
             confirmed: self.plan.confirmed,
             reconciliation,
             ring,
             incomplete,
             counted_ns: measured.passes.iter().find_map(|pass| pass.counted_ns),
-            measured: Some(measured),
-            cold: None,
+            cold,
             records: None,
         }
     }
 
-    /// Holds what was counted against what the case must do.
-    pub(super) fn compare(&self, counted: &mut CaseCounters, facts: &CaseFacts) {
-        let (Some(compulsory), Some(cache)) = (&facts.compulsory, facts.cache) else { return };
-        check(&mut counted.entries, compulsory, cache);
-        if let (Cache::Cold, Some(measured)) = (cache, &counted.measured) {
-            counted.cold = Some(verify_cold(&self.catalog, measured, compulsory));
-        }
+    /// Marks what disagrees with what the case must do; whether a case that was to be cold was.
+    fn compare(
+        &self,
+        entries: &mut BTreeMap<String, metric::Entry>,
+        measured: &Measured,
+        facts: &CaseFacts,
+    ) -> Option<ColdVerdict> {
+        let (compulsory, cache) = (facts.compulsory.as_ref()?, facts.cache?);
+        check(entries, compulsory, cache);
+        (cache == Cache::Cold).then(|| verify_cold(&self.catalog, measured, compulsory))
     }
 
     /// The dispatches as rocprofv3's files have them, and how many are left out because not each of their values arrived, once.

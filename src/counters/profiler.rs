@@ -5,7 +5,7 @@ use super::request::{PatternError, Request, RequestError, Survey, Surveyed};
 use super::shared::{Replayed, Shared, lock};
 use crate::device::{DeviceError, Prepared};
 use kbench_counters::collect::{Arrivals, Launch, Reconciliation};
-use kbench_counters::metric::{Cache, ColdVerdict, Compulsory, Entry, Kind, Measured};
+use kbench_counters::metric::{Cache, ColdVerdict, Compulsory, Entry, Kind};
 use kbench_counters::ring::{self, Reader, RingError, Summary};
 use kbench_counters::rocprofv3;
 use rocprofiler_sdk_sys::session::{self, Agent, AgentKind, Context, Patience};
@@ -133,9 +133,6 @@ pub struct CaseCounters {
     /// Median duration of the counted launches, which run one by one, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_ns: Option<f64>,
-    /// What the entries were computed from.
-    #[serde(skip)]
-    pub(super) measured: Option<Measured>,
     /// Whether a case that was to be cold was, by what its launches read from the fabric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold: Option<ColdVerdict>,
@@ -246,7 +243,8 @@ impl Profiler {
         &self.request
     }
 
-    /// Counts a case that is ready to run: for each pass its launches are replayed with restored inputs. `kind` says how a counter's values come about; `replaying` is told before each replay which pass of how many it is of.
+    /// Counts a case that is ready to run: for each pass its launches are replayed with restored inputs. `kind` says how a
+    /// counter's values come about; `replaying` is told before each replay which pass of how many it is of.
     ///
     /// # Errors
     /// [`ProfilerError`]. What the case was timed with stays.
@@ -284,11 +282,10 @@ impl Profiler {
             return Err(ProfilerError::Silent { launched: replays.replayed });
         }
         let kept = self.request.keep_records.then(|| attached.keep(self.shared, &replays.launched, &arrivals));
-        let mut counted = attached.evaluate(&replays.launched, arrivals, facts.duration_ns, kind, ring);
         // Of some kernels of a case no more can be expected than they do.
-        if !self.request.kernels.chooses() {
-            attached.compare(&mut counted, facts);
-        }
+        let compulsory = facts.compulsory.clone().filter(|_| !self.request.kernels.chooses());
+        let facts = CaseFacts { compulsory, ..*facts };
+        let mut counted = attached.evaluate(&replays.launched, arrivals, &facts, kind, ring);
         if let Some((records, left_out @ 1..)) = &kept {
             counted.incomplete.push(not_in_files(*left_out, records.dispatches.len()));
         }

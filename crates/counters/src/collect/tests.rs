@@ -156,17 +156,23 @@ fn counters_that_never_arrive_are_unavailable_with_the_pass() {
     assert!(measured.unavailable["TCC_HIT"].contains("pass 1"));
 }
 
-/// One instance reported under another's place: as many values as there should be, but not those.
-#[test]
-fn a_value_that_replaces_another_is_told_as_repeated() {
+/// What is collected of a launch in whose record something was changed; the offset is that of its last value.
+fn damaged(damage: impl FnOnce(&mut [u8], usize)) -> Collected {
     let mut collector = collector(&["SQ_INSTS_LDS"]);
     collector.launched(launch(1, 0));
     let mut bytes = record(&collector, 1, &[GOOD[0], GOOD[1], ("SQ_INSTS_LDS", [1.0, 2.0])]);
     let last = bytes.len() - wire::ENTRY_BYTES;
-    bytes.copy_within(last - wire::ENTRY_BYTES..last, last);
+    damage(&mut bytes, last);
     collector.take(&bytes);
     assert_eq!(collector.complete(), 1);
-    let Collected { measured, reconciliation } = collector.finish(GEOMETRY, |_| Kind::Measured);
+    collector.finish(GEOMETRY, |_| Kind::Measured)
+}
+
+/// One instance reported under another's place: as many values as there should be, but not those.
+#[test]
+fn a_value_that_replaces_another_is_told_as_repeated() {
+    let Collected { measured, reconciliation } =
+        damaged(|bytes, last| bytes.copy_within(last - wire::ENTRY_BYTES..last, last));
     assert_eq!((reconciliation.partial, reconciliation.rejected), (0, 1));
     assert!(measured.passes[0].problem.as_deref().unwrap().contains("twice"));
 }
@@ -174,14 +180,7 @@ fn a_value_that_replaces_another_is_told_as_repeated() {
 /// A value whose instance could not be told.
 #[test]
 fn a_launch_with_a_value_that_is_none_is_partial() {
-    let mut collector = collector(&["SQ_INSTS_LDS"]);
-    collector.launched(launch(1, 0));
-    let mut bytes = record(&collector, 1, &[GOOD[0], GOOD[1], ("SQ_INSTS_LDS", [1.0, 2.0])]);
-    let last = bytes.len() - wire::ENTRY_BYTES;
-    bytes[last..last + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-    collector.take(&bytes);
-    assert_eq!(collector.complete(), 1);
-    let found = collector.finish(GEOMETRY, |_| Kind::Measured).reconciliation;
+    let found = damaged(|bytes, last| bytes[last..last + 4].copy_from_slice(&u32::MAX.to_le_bytes())).reconciliation;
     assert_eq!((found.recorded, found.partial, found.malformed), (0, 1, 1));
     assert!(!found.is_complete() && found.describe(None)[0].contains("could not be understood"));
 }
